@@ -221,3 +221,25 @@ func TestPluginNotConnected(t *testing.T) {
 }
 
 const uidA = "11111111-2222-3333-4444-555555555555"
+
+// TestPluginLateSynchronize: a call on a connection that has ended does not count as connected, and
+// does not count for the next connection.
+func TestPluginLateSynchronize(t *testing.T) {
+	t.Parallel()
+	p := newPlugin()
+	old := &connection{Plugin: p}
+	old.end() // before the call, which comes all the same
+	if _, err := old.Synchronize(t.Context(), nil, nil); err == nil || p.Connected() {
+		t.Errorf("%v, connected %t, after the end of the connection", err, p.Connected())
+	}
+	next := &connection{Plugin: p}
+	if _, err := next.Synchronize(t.Context(), nil, nil); err != nil || !p.Connected() {
+		t.Errorf("the next connection: %v, connected %t", err, p.Connected())
+	}
+	if _, err := old.Synchronize(t.Context(), nil, nil); err == nil || p.Connections() != 1 {
+		t.Errorf("%v, %d connections", err, p.Connections())
+	}
+	if next.end(); p.Connected() {
+		t.Error("connected after the end of the next connection")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
@@ -76,12 +77,41 @@ func serveOnce(ctx context.Context, socket string, p *Plugin, validates bool) er
 		return err
 	}
 	defer conn.Close()
-	defer p.disconnected()
+	c := &connection{Plugin: p}
+	defer c.end()
 	options := []stub.Option{stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithConnection(conn)}
 	if validates {
-		return register(ctx, validator{p}, append(options, failing)...)
+		return register(ctx, validator{c}, append(options, failing)...)
 	}
-	return register(ctx, p, options...)
+	return register(ctx, c, options...)
+}
+
+// connection is a Plugin on one of its connections. A call of the runtime may still be on its way
+// when the connection ends.
+type connection struct {
+	*Plugin
+	changing sync.Mutex
+	ended    bool
+}
+
+// Synchronize is called after Configure with the running containers.
+func (c *connection) Synchronize(
+	ctx context.Context, pods []*api.PodSandbox, containers []*api.Container,
+) ([]*api.ContainerUpdate, error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	//guard: a connection that has ended is not up again
+	if c.ended {
+		return nil, errClosed
+	}
+	return c.Plugin.Synchronize(ctx, pods, containers)
+}
+
+func (c *connection) end() {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.ended = true
+	c.disconnected()
 }
 
 // register registers a plugin with the runtime, and returns when the connection or ctx ends.

@@ -18,7 +18,7 @@ import (
 // validator is a Plugin that the runtime asks once more, when all plugins have answered about a
 // container. If it has ended or does not answer, the runtime does not create the container. Without
 // it a plugin that has ended or does not answer counts as having answered (containerd/nri#316).
-type validator struct{ *Plugin }
+type validator struct{ *connection }
 
 // failing is for runtimes that ask no validator that has failed (containerd/nri 0.12.5). Earlier
 // ones ignore it.

@@ -46,7 +46,7 @@ func TestValidate(t *testing.T) {
 					t.Errorf("%+v is not about the container", f)
 				}
 			}
-			err := validator{p}.ValidateContainerAdjustment(t.Context(), &api.ValidateContainerAdjustmentRequest{
+			err := validator{&connection{Plugin: p}}.ValidateContainerAdjustment(t.Context(), &api.ValidateContainerAdjustmentRequest{
 				Pod: question.Pod, Container: question.Container, Adjust: adjust,
 			})
 			if (err != nil) != test.refused || (told == 1) != test.refused {
