@@ -179,6 +179,7 @@ func (m *monitor) build() {
 	m.burst = m.measureBurst()
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next reconcile tries again")
+	m.partitions.unstopped = m.complaints("stopping a slice of the partition failed; stop it with systemctl stop")
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())

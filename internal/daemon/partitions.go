@@ -17,8 +17,9 @@ import (
 // partitions lists the partitions of the daemon. They come and go with the configuration.
 type partitions struct {
 	units sliceUnits
-	// failed logs that the slice of a partition could not be started.
-	failed func(error)
+	// failed logs that the slice of a partition could not be started, and unstopped that it could not
+	// be stopped.
+	failed, unstopped func(error)
 
 	// changing is held while a configuration is followed, and while partitions are ended: what a
 	// reconcile found empty may be switched on again meanwhile.
@@ -249,17 +250,13 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 // stopSlices stops the slices of a partition that is switched off and empty. A failure is logged
 // but not returned: exiting with an error would make systemd restart this program, again and again.
 func (m *monitor) stopSlices(ctx context.Context, name partition.Name) {
-	m.log.Info("a partition is switched off and empty: stopping its slices", "partition", name)
 	for _, slice := range slices.Backward(name.Slices()) {
 		if err := m.partitions.units.StopConfiguredSlice(ctx, slice); err != nil && !errors.Is(err, os.ErrNotExist) {
-			m.log.Error(
-				"stopping a slice of the partition failed; stop it with systemctl stop",
-				"slice",
-				slice,
-				"error",
-				err,
-			)
+			m.partitions.unstopped(err)
 		}
+	}
+	if !m.exists(name) {
+		m.log.Info("a partition is switched off and empty: its slices are stopped", "partition", name)
 	}
 }
 

@@ -98,7 +98,7 @@ func (m *monitor) apply(c node.Followed) {
 // while the other one stays. What a reconcile found does not count any more once it is on again.
 func TestRemoveEmpty(t *testing.T) {
 	t.Parallel()
-	m, n, calls, _ := built(t)
+	m, n, calls, log := built(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	m.apply(switched(false))
@@ -110,9 +110,14 @@ func TestRemoveEmpty(t *testing.T) {
 	}
 	m.apply(switched(true))
 	calls.err = errors.New("busy")
-	m.removeEmpty(t.Context(), empty)
+	for range 3 {
+		m.removeEmpty(t.Context(), empty)
+	}
 	if m.partitions.of("telemetry") == nil {
 		t.Error("forgotten although its slice is there")
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "stopping a slice of the partition failed") {
+		t.Errorf("three passes log %d lines; want one:\n%s", n, log)
 	}
 	calls.calls, calls.err = nil, nil
 	old, stopped := m.partitions.of("telemetry"), false
