@@ -239,11 +239,10 @@ func isReady(pods []Pod, m *Move) bool {
 }
 
 func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
-	_, err := r.options.Live(ctx, livemove.Request{
+	return r.options.Live(ctx, livemove.Request{
 		Scope: c.Unit, Cgroup: partition.CgroupPath(c.Slice) + "/" + c.Unit,
 		TargetSlice: m.Slice, NewName: newScope(m, c), Description: "Container " + c.Name + " of " + m.fullName(),
 	})
-	return err
 }
 
 // newScope returns the name of the scope that replaces a container's. If a move to another

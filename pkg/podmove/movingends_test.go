@@ -162,7 +162,7 @@ func TestReconcilerMoveEndsMeanwhile(t *testing.T) {
 		r, e := h.reconciler(Unavailable, members)
 		let := make(chan struct{})
 		r.options.Gatherer.Runtime = &listsLate{h, r.isMoving, let}
-		r.options.Live = func(ctx context.Context, q livemove.Request) (livemove.Moved, error) {
+		r.options.Live = func(ctx context.Context, q livemove.Request) error {
 			<-let
 			return h.Live(ctx, q)
 		}

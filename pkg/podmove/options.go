@@ -14,7 +14,7 @@ type Options struct {
 	Units    Units
 	// Stop stops a container with its grace period, and Live moves its processes.
 	Stop   func(ctx context.Context, id string, grace time.Duration) error
-	Live   func(ctx context.Context, r livemove.Request) (livemove.Moved, error)
+	Live   func(ctx context.Context, r livemove.Request) error
 	Placer Placer
 	Events Events
 	// NRI returns the state of creation-time placement.

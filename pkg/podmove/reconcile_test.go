@@ -158,14 +158,14 @@ func (h *fakeHost) Restart(_ context.Context, id string, grace time.Duration) er
 	return nil
 }
 
-func (h *fakeHost) Live(_ context.Context, r livemove.Request) (livemove.Moved, error) {
+func (h *fakeHost) Live(_ context.Context, r livemove.Request) error {
 	h.do("live " + r.NewName)
 	if h.broken != nil {
-		return livemove.Moved{}, h.broken
+		return h.broken
 	}
 	to := partition.CgroupPath(r.TargetSlice)
 	h.cgroup(to, nil)
-	return livemove.Moved{}, os.Rename(filepath.Join(h.root, r.Cgroup), filepath.Join(h.root, to, r.NewName))
+	return os.Rename(filepath.Join(h.root, r.Cgroup), filepath.Join(h.root, to, r.NewName))
 }
 
 // events records the notifications of the reconciler.
@@ -755,9 +755,9 @@ func TestReconcilerBackoff(t *testing.T) {
 		h.broken = errors.New("no")
 		var tried []time.Time
 		r, _ := h.reconciler(Unavailable, members)
-		r.options.Live = func(context.Context, livemove.Request) (livemove.Moved, error) {
+		r.options.Live = func(context.Context, livemove.Request) error {
 			tried = append(tried, time.Now())
-			return livemove.Moved{}, errors.New("not moved")
+			return errors.New("not moved")
 		}
 		start(t, r)
 		<-time.After(4 * time.Hour)

@@ -18,7 +18,6 @@ const thawTimeout = 5 * time.Second
 // frozenRounds moves processes while they are frozen. A process that leaves a frozen cgroup runs on
 // in the other one.
 func (t *transfer) frozenRounds(ctx context.Context) (empty bool, err error) {
-	t.moved.Froze = true
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), thawTimeout)
 		defer cancel()

@@ -43,9 +43,6 @@ type Mover struct {
 	Cgroups cgroups.FS
 	// StateDir is a directory of ours on a tmpfs, for the records that Recover needs.
 	StateDir string
-	// FreezeFirst freezes every container from the start, and not only those that fork faster than
-	// they are moved.
-	FreezeFirst bool
 
 	// holds opens the processes of a cgroup in a test; nil means hold.
 	holds func(dir, cgroup string) (held, error)
@@ -72,18 +69,6 @@ type Request struct {
 	Description string
 }
 
-// Moved is the result of a move.
-type Moved struct {
-	// Pids counts the processes that were moved. Processes that they forked meanwhile are not among
-	// them.
-	Pids int
-	// Rounds counts how often processes were moved. It is 1 for a container that does not fork just
-	// then.
-	Rounds int
-	// Froze means that the container was frozen for the move.
-	Froze bool
-}
-
 // softRounds bounds how often processes are moved without freezing. Most containers that fork need
 // two or three rounds. A chain of processes, each of which forks the next one and exits, may never
 // be caught.
@@ -94,17 +79,16 @@ const softRounds = 8
 const hardRounds = 5
 
 // Move moves a container. It may be called again for one that it has moved in part.
-func (m Mover) Move(ctx context.Context, r Request) (Moved, error) {
-	moved, err := m.move(ctx, r)
-	if err != nil {
-		return moved, fmt.Errorf("moving %s to %s: %w", r.Scope, r.TargetSlice, err)
+func (m Mover) Move(ctx context.Context, r Request) error {
+	if err := m.move(ctx, r); err != nil {
+		return fmt.Errorf("moving %s to %s: %w", r.Scope, r.TargetSlice, err)
 	}
-	return moved, nil
+	return nil
 }
 
-func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
+func (m Mover) move(ctx context.Context, r Request) error {
 	if !strings.HasSuffix(r.Scope, ".scope") || r.Scope == r.NewName {
-		return Moved{}, fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
+		return fmt.Errorf("%q to %q: not names of two scopes", r.Scope, r.NewName)
 	}
 	t := &transfer{Mover: m, Request: r, newCgroup: filepath.Join(partition.CgroupPath(r.TargetSlice), r.NewName)}
 	// systemd and the bus take some milliseconds to answer, so prepare runs beside them.
@@ -115,25 +99,24 @@ func (m Mover) move(ctx context.Context, r Request) (Moved, error) {
 	reading.Wait()
 	defer t.anchor.end()
 	if errors.Is(err, systemd.ErrNoUnit) {
-		return Moved{}, fmt.Errorf("%w: %w", ErrGone, err)
+		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	if err != nil {
-		return Moved{}, err
+		return err
 	}
 	var cgroup string
 	if old.Get("ControlGroup", &cgroup); cgroup != "/"+r.Cgroup {
-		return Moved{}, fmt.Errorf("systemd has the scope in %s and not in /%s", cgroup, r.Cgroup)
+		return fmt.Errorf("systemd has the scope in %s and not in /%s", cgroup, r.Cgroup)
 	}
 	if nodeErr != nil {
 		if errors.Is(nodeErr, ErrOwnCgroups) {
 			// They may be the result of a move that was killed.
 			nodeErr = t.rollBack(nodeErr)
 		}
-		return Moved{}, nodeErr
+		return nodeErr
 	}
 	t.properties = Properties(old, r.TargetSlice, r.Description)
-	err = t.run(ctx)
-	return t.moved, err
+	return t.run(ctx)
 }
 
 // movable returns the reason why a container cannot be moved, nil if it can.

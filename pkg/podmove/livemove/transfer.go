@@ -19,7 +19,8 @@ type transfer struct {
 	anchor     *anchor // in the new scope until other processes are
 	record     record
 	properties []systemd.Property
-	moved      Moved
+	// moved counts the processes that were moved, without those that they forked meanwhile.
+	moved int
 }
 
 // prepare reads what the new scope needs besides properties, and starts the anchor, unless the
@@ -57,7 +58,7 @@ func (t *transfer) run(ctx context.Context) error {
 	var finishing sync.WaitGroup
 	finishing.Go(func() { finishErr = t.finish(t.record) })
 	err := t.moveAll(ctx)
-	if err == nil && t.moved.Pids > 0 {
+	if err == nil && t.moved > 0 {
 		// The container keeps the scope alive now, and is to be alone in it when we return.
 		t.anchor.end()
 		<-t.anchor.gone
@@ -77,7 +78,7 @@ func (t *transfer) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errIncomplete, err)
 	}
-	if t.moved.Pids == 0 {
+	if t.moved == 0 {
 		err = ErrGone
 	}
 	return errors.Join(err, t.record.remove(t.StateDir))
@@ -85,11 +86,7 @@ func (t *transfer) run(ctx context.Context) error {
 
 // moveAll empties the old scope.
 func (t *transfer) moveAll(ctx context.Context) error {
-	empty := false
-	var err error
-	if !t.FreezeFirst {
-		empty, err = t.rounds(softRounds)
-	}
+	empty, err := t.rounds(softRounds)
 	if err == nil && !empty {
 		empty, err = t.frozenRounds(ctx)
 	}
@@ -146,7 +143,7 @@ func (t *transfer) rounds(n int) (empty bool, err error) {
 var errFirstRound = errors.New("the processes cannot be moved")
 
 func (t *transfer) round() error {
-	first := t.moved.Rounds == 0
+	first := t.moved == 0
 	err := t.moveHeld()
 	if err != nil && first {
 		return fmt.Errorf("%w: %w", errFirstRound, err)
@@ -160,8 +157,7 @@ func (t *transfer) moveHeld() error {
 		return err
 	}
 	defer held.release()
-	t.moved.Rounds++
-	t.moved.Pids += held.count()
+	t.moved += held.count()
 	return held.moveTo(t.dir(t.newCgroup))
 }
 
