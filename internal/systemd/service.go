@@ -3,8 +3,9 @@ package systemd
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 )
 
 // Ended says how the process of a service has ended.
@@ -79,10 +80,15 @@ func (c *connection) awaitEnd(ctx context.Context, name string) error {
 
 // Version returns the version of systemd. It is the smallest question to it.
 func (c *Client) Version(ctx context.Context) (version string, err error) {
-	err = c.do(ctx, func(_ context.Context, conn *connection) error {
-		text, err := conn.api.GetManagerProperty("Version")
-		version = strings.Trim(text, `"`)
-		return err
+	err = c.do(ctx, func(ctx context.Context, conn *connection) error {
+		// GetManagerProperty of go-systemd waits without a bound.
+		var value dbus.Variant
+		err := conn.calls.Object(busName, objectPath).
+			CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, manager, "Version").Store(&value)
+		if err != nil {
+			return err
+		}
+		return value.Store(&version)
 	})
 	return version, named("asking", "systemd", err)
 }

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -51,5 +52,40 @@ func TestRunService(t *testing.T) {
 	}
 	if _, err := short.Version(t.Context()); !errors.Is(err, errNotConnected) {
 		t.Errorf("without systemd: %v", err)
+	}
+}
+
+// slowProperties answers when wait is over.
+type slowProperties struct {
+	unitProperties
+	wait time.Duration
+}
+
+// Get is the method of org.freedesktop.DBus.Properties.
+func (s slowProperties) Get(of, name string) (dbus.Variant, *dbus.Error) {
+	<-time.After(s.wait)
+	return s.unitProperties.Get(of, name)
+}
+
+// TestVersion: the version is asked for within the time of each method, also while systemd hangs.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	b := newBus(t)
+	systemd := newFake(b)
+	client := run(t, Options{BusAddress: b.address})
+	ask := func(wait, timeout time.Duration) (string, error) {
+		properties := slowProperties{unitProperties{"Version": dbus.MakeVariant("257.13-1")}, wait}
+		if err := systemd.conn.Export(properties, objectPath, "org.freedesktop.DBus.Properties"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		return client.Version(ctx)
+	}
+	if version, err := ask(0, time.Minute); version != "257.13-1" || err != nil {
+		t.Errorf("%q, %v", version, err)
+	}
+	if version, err := ask(10*time.Second, 100*time.Millisecond); err == nil {
+		t.Errorf("while systemd hangs: %q; want an error in time", version)
 	}
 }
