@@ -75,11 +75,15 @@ func (w Textfile) Run(ctx context.Context) error {
 	}
 }
 
-// write replaces the file by rename, so that no reader finds a part of it.
+// write replaces the file by rename, so that no reader finds a part of it. If a part of the metrics
+// is missing, it writes the others, as on the port, and returns the reason.
 func (w Textfile) write(path string) error {
-	families, err := w.Gatherer.Gather()
-	if len(families) == 0 && err != nil { // a partial scrape is better than an error, as on the port
-		return fmt.Errorf("%s: %w", path, err)
+	families, missing := w.Gatherer.Gather()
+	if missing != nil {
+		missing = fmt.Errorf("%s: a part is missing: %w", path, missing)
+	}
+	if len(families) == 0 && missing != nil {
+		return missing
 	}
 	var text bytes.Buffer
 	for _, family := range ours(families) {
@@ -88,14 +92,15 @@ func (w Textfile) write(path string) error {
 		}
 	}
 	temporary := filepath.Join(filepath.Dir(path), "."+file+".new")
-	err = create(temporary, text.Bytes())
+	err := create(temporary, text.Bytes())
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}
 	if err != nil {
 		_ = os.Remove(temporary) // where there is one
+		return err
 	}
-	return err
+	return missing
 }
 
 // create makes a file that others may read. The folder may be another user's: nothing that stands

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,45 @@ func TestFolder(t *testing.T) {
 	}
 	sameTwice(t, w, taken, taken)
 }
+
+// TestTextfilePart: metrics of which a part could not be gathered are written, and that is told.
+// Without any the former file stays.
+func TestTextfilePart(t *testing.T) {
+	t.Parallel()
+	gatherer, gauge := registry(t)
+	desc := prometheus.NewDesc("kubelet_partition_broken", "A test.", nil, nil)
+	broken := collectorFunc(func(to chan<- prometheus.Metric) {
+		to <- prometheus.NewInvalidMetric(desc, errors.New("not UTF-8"))
+	})
+	w, path := Textfile{Gatherer: gatherer}, filepath.Join(t.TempDir(), file)
+	for value, collector := range []prometheus.Collector{nil, broken} {
+		if collector != nil {
+			gatherer.MustRegister(collector)
+		}
+		gauge.Set(float64(value))
+		err := w.write(path)
+		if told := err != nil && strings.Contains(err.Error(), "a part is missing") && strings.Contains(err.Error(), "not UTF-8"); told != (collector != nil) {
+			t.Errorf("%d: %v", value, err)
+		}
+		text, err := os.ReadFile(path)
+		if want := fmt.Sprintf("kubelet_partition_test %d\n", value); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v\n%s; want %s", err, text, want)
+		}
+	}
+	alone := prometheus.NewRegistry()
+	alone.MustRegister(broken)
+	before, _ := os.ReadFile(path)
+	err := Textfile{Gatherer: alone}.write(path)
+	if after, _ := os.ReadFile(path); err == nil || string(after) != string(before) {
+		t.Errorf("%v\n%s", err, after)
+	}
+}
+
+// collectorFunc is a collector that describes nothing.
+type collectorFunc func(to chan<- prometheus.Metric)
+
+func (collectorFunc) Describe(chan<- *prometheus.Desc)      { /* it is not checked then */ }
+func (f collectorFunc) Collect(to chan<- prometheus.Metric) { f(to) }
 
 // inNamespace is set in the process of TestFolderFull that mounts a file system.
 const inNamespace = "TEXTFILE_IN_NAMESPACE"
