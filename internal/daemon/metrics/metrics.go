@@ -68,7 +68,8 @@ func New(o Options) *Metrics {
 		cluster: newCluster(),
 		listens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: prefix + "listen_failures_total",
-			Help: "Failed attempts to serve metrics and health, because another process had the port or the node did not have the address.",
+			Help: "Failures to serve metrics and health: another process had the port, the node did not have the address, " +
+				"the web configuration file was not valid, or serving ended.",
 		}),
 	}
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
