@@ -91,10 +91,8 @@ func (c *sliceCollector) slices(to chan<- prometheus.Metric, p partition.Name, p
 	whole, err := c.stat(slices[0])
 	if err == nil {
 		c.slice(to, name, slices[0], whole)
-		if polls != nil {
-			if report := polls.Report(); report.Burst > 0 { // memory.max has room for it
-				whole.MemoryMax = report.Limit - report.Lent
-			}
+		if report := polls.Report(); report.Burst > 0 { // memory.max has room for it
+			whole.MemoryMax = report.Limit - report.Lent
 		}
 		c.partition(to, name, whole, whole.MemoryCurrent)
 	}

@@ -159,9 +159,6 @@ func newMarginCollector(partitions *series) *marginCollector {
 // Collect implements prometheus.Collector.
 func (c *marginCollector) Collect(to chan<- prometheus.Metric) {
 	for name, polls := range c.partitions.all() {
-		if polls == nil {
-			continue
-		}
 		if report := polls.Report(); !report.Time.IsZero() {
 			c.partition(to, string(name), report)
 		}

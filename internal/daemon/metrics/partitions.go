@@ -13,7 +13,7 @@ import (
 // with the configuration.
 type series struct {
 	mu sync.Mutex
-	// polls is of their evictors; nil before one exists.
+	// polls is of their evictors.
 	polls map[partition.Name]Polls
 }
 
@@ -24,9 +24,8 @@ func (s *series) all() map[partition.Name]Polls {
 	return maps.Clone(s.polls)
 }
 
-// Add adds the series of a partition. polls returns what the last poll of its memory found; nil
-// leaves these series out. Add creates all series whose labels are known already, so that rate()
-// includes the first event.
+// Add adds the series of a partition. polls returns what the last poll of its memory found. Add
+// creates all series whose labels are known already, so that rate() includes the first event.
 func (m *Metrics) Add(name partition.Name, polls Polls) {
 	m.events.of(name)
 	m.evictions.of(name)
