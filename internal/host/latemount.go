@@ -25,8 +25,9 @@ const (
 	maxUnits = 10_000
 )
 
-// mountUnitDirs lists the directories of mount units that systemd-fstab-generator did not write.
-var mountUnitDirs = []string{
+// UnitDirs lists the directories of the node's units: the system unit search path of
+// systemd.unit(5), without the directories of generators, which are still empty.
+var UnitDirs = []string{
 	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
 }
 
@@ -277,7 +278,7 @@ func isNetwork(kind string) bool {
 func (m *Mounts) hasUnit(dir string) bool {
 	if m.units == nil {
 		m.units = map[string]bool{}
-		for _, unitDir := range mountUnitDirs {
+		for _, unitDir := range UnitDirs {
 			m.readUnits(unitDir)
 		}
 	}

@@ -8,12 +8,6 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// unitDirs lists the directories of the node's units: the system unit search path of
-// systemd.unit(5), without the directories of generators, which are still empty.
-var unitDirs = []string{
-	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
-}
-
 // installedServices returns kubeletServices, runtimeServices and partition.MonitorService, without
 // services that are not installed.
 func installedServices(root host.Root) []string {
@@ -34,5 +28,5 @@ func ofInstalled(root host.Root, services []string) []string {
 }
 
 func installed(root host.Root, name string) bool {
-	return slices.ContainsFunc(unitDirs, func(dir string) bool { return root.Exists(path.Join(dir, name)) })
+	return slices.ContainsFunc(host.UnitDirs, func(dir string) bool { return root.Exists(path.Join(dir, name)) })
 }
