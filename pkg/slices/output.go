@@ -1,7 +1,6 @@
 package slices
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/partition"
@@ -375,38 +373,16 @@ func writeDecision(dir string, plan *Plan) error {
 	return writeFile(filepath.Join(dir, decision.FileName), text)
 }
 
-// writeFile writes a file, and makes its folder if it is missing. It calls the kernel itself: an
-// os.File costs five calls more, which find out that a file on a tmpfs cannot be waited for.
+// writeFile writes a file, and makes its folder if it is missing.
 func writeFile(path, content string) error {
-	const flags = syscall.O_WRONLY | syscall.O_CREAT | syscall.O_TRUNC | syscall.O_CLOEXEC
-	fd, err := open(path, flags)
+	err := os.WriteFile(path, []byte(content), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("writing units: %w", err)
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.WriteFile(path, []byte(content), 0o644)
 		}
-		fd, err = open(path, flags)
 	}
 	if err != nil {
-		return fmt.Errorf("writing units: %w", &fs.PathError{Op: "open", Path: path, Err: err})
-	}
-	for rest := []byte(content); err == nil && len(rest) > 0; {
-		var n int
-		if n, err = syscall.Write(fd, rest); err == nil {
-			rest = rest[n:]
-		} else if errors.Is(err, syscall.EINTR) {
-			err = nil
-		}
-	}
-	if err = cmp.Or(err, syscall.Close(fd)); err != nil {
-		return fmt.Errorf("writing units: %w", &fs.PathError{Op: "write", Path: path, Err: err})
+		return fmt.Errorf("writing units: %w", err)
 	}
 	return nil
-}
-
-// open opens a file for writing. A signal of the Go runtime may interrupt it.
-func open(path string, flags int) (fd int, err error) {
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-		fd, err = syscall.Open(path, flags, 0o644)
-	}
-	return fd, err
 }
