@@ -101,6 +101,10 @@ func Load(root string, output Output) (*Input, error) {
 		return in, err
 	}
 	in.deferrals = deferrals(node, settings)
+	// A soft-reboot keeps the slices of a partition that is switched off, and nothing else starts the
+	// monitor then (TestTrial, systemd 257.13). It moves the pods back and stops the slices. A monitor
+	// that runs does so by itself. A kubelet that wants it would keep its unit in memory until the
+	// next daemon-reload, and its After= would keep the slice's unit (TestLiveMove, systemd 252).
 	//guard: a kubelet that starts does not want a monitor that runs, which would keep units loaded
 	in.empties = in.hasMonitor && len(in.present()) > len(settings.Partitions) && !monitorRuns(node)
 	return in, nil
@@ -128,15 +132,6 @@ func (in *Input) readCPUs(node host.Root) (err error) {
 		in.hostCPUs = in.nodeCPUs
 	}
 	return err
-}
-
-// monitorRuns reports whether systemd has the monitor's service running. A soft-reboot keeps the
-// slices of a partition that is switched off, and nothing else starts the monitor then (TestTrial,
-// systemd 257.13). It moves the pods back and stops the slices. A monitor that runs does so by
-// itself. A kubelet that wants it would keep its unit in memory until the next daemon-reload, and
-// its After= would keep the slice's unit (TestLiveMove, systemd 252).
-func monitorRuns(node host.Root) bool {
-	return node.Exists(partition.CgroupMount + "/" + partition.MonitorCgroup)
 }
 
 // Watched reports whether a change of the file at kubeletconfig.OverridePath is to be applied when

@@ -103,11 +103,12 @@ func defers(p *config.Partition, memory cgroups.MemoryReading) bool {
 	return p.Nearest() > 0 && p.Limit > 0 && p.Max() < memory.Max && p.Max() <= memory.Used()
 }
 
-func monitorEvicts(root host.Root) bool {
-	own, err := root.ReadFile(EvictsFile, maxBytes)
-	if err != nil {
-		return false
-	}
+func monitorEvicts(root host.Root) bool { return root.Exists(EvictsFile) && monitorRuns(root) }
+
+// monitorRuns reports whether systemd has the monitor's service running. It does not find a monitor
+// that does not evict in a slice of an operator.
+func monitorRuns(root host.Root) bool {
+	own, _ := root.ReadFile(EvictsFile, maxBytes)
 	runs, err := cgroups.FS(root).Populated(serviceCgroup(string(own)))
 	return err == nil && runs
 }

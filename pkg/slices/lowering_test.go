@@ -57,39 +57,40 @@ func TestDeferrals(t *testing.T) {
 	}
 }
 
-// TestMonitorEvicts: a limit waits only for a monitor that runs and that evicts.
+// TestMonitorEvicts: a limit waits only for a monitor that runs and that evicts. One that runs need
+// not be started.
 func TestMonitorEvicts(t *testing.T) {
 	const events = monitorCgroup + "/cgroup.events"
 	for name, test := range map[string]struct {
-		files map[string]string
-		want  bool
+		files        map[string]string
+		evicts, runs bool
 	}{
-		"runs and evicts":        {map[string]string{events: "populated 1\nfrozen 0\n", EvictsFile: ""}, true},
-		"runs and only reports":  {map[string]string{events: "populated 1\nfrozen 0\n"}, false},
-		"has ended":              {map[string]string{events: "populated 0\nfrozen 0\n", EvictsFile: ""}, false},
-		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false},
-		"was never there":        {nil, false},
+		"runs and evicts":        {map[string]string{events: "populated 1\nfrozen 0\n", EvictsFile: ""}, true, true},
+		"runs and only reports":  {map[string]string{events: "populated 1\nfrozen 0\n"}, false, true},
+		"has ended":              {map[string]string{events: "populated 0\nfrozen 0\n", EvictsFile: ""}, false, false},
+		"has ended, and is gone": {map[string]string{EvictsFile: ""}, false, false},
+		"was never there":        {nil, false, false},
 		"runs in a slice of an operator": {map[string]string{
 			cgroups.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 1\n",
 			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
-		}, true},
+		}, true, true},
 		"has ended in a slice of an operator": {map[string]string{
 			events: "populated 1\n", cgroups.Mount + "/kubernetes.slice/partition-monitor.service/cgroup.events": "populated 0\n",
 			EvictsFile: "0::/kubernetes.slice/partition-monitor.service\n",
-		}, false},
+		}, false, false},
 		"ended in the session of a login": {map[string]string{
 			cgroups.Mount + "/user.slice/session-1.scope/cgroup.events": "populated 1\n", EvictsFile: "0::/user.slice/session-1.scope\n",
-		}, false},
+		}, false, false},
 		"a path that leads elsewhere": {map[string]string{
 			"/tmp/partition-monitor.service/cgroup.events": "populated 1\n", EvictsFile: "0::/../../../tmp/partition-monitor.service\n",
-		}, false},
+		}, false, false},
 	} {
 		root := t.TempDir()
 		for path, content := range test.files {
 			put(t, filepath.Join(root, path), content)
 		}
-		if got := monitorEvicts(host.Root(root)); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
+		if evicts, runs := monitorEvicts(host.Root(root)), monitorRuns(host.Root(root)); evicts != test.evicts || runs != test.runs {
+			t.Errorf("%s: evicts %t and runs %t, want %t and %t", name, evicts, runs, test.evicts, test.runs)
 		}
 	}
 }
