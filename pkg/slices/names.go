@@ -42,3 +42,6 @@ var runtimeServices = []string{"containerd.service", "crio.service", "docker.ser
 // 90-*.conf. systemd applies the drop-ins of all directories in the order of their names
 // (systemd.unit(5)).
 const dropinName = "50-node-partition.conf"
+
+// wantsName is a drop-in that goes with a partition. The other one stays for the rest of the boot.
+const wantsName = "50-node-partition-wants.conf"

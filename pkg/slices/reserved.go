@@ -61,9 +61,12 @@ func serviceSlices(in *Input) []serviceSlice {
 	return list
 }
 
-// sliceNames returns the names of all slices that serviceSlices may return.
+// sliceNames returns the names of all slices that serviceSlices may return, and of the partitions.
 func sliceNames(c *config.Config) []string {
 	var names []string
+	for _, p := range c.Partitions {
+		names = append(names, p.Name.Slice())
+	}
 	for _, s := range c.Reserved.Slices {
 		names = append(append(names, s.Name), above(s.Name)...)
 	}

@@ -154,8 +154,8 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	section := func(description string, more ...*unit.UnitOption) []*unit.UnitOption {
 		return append(about(description, option("Unit", "SourcePath", source), outlivesShutdown()), more...)
 	}
-	whole := append(section(title(name),
-		option("Unit", "Wants", strings.Join(wants, " "))), memoryLimits(p, in.deferrals[name])...)
+	wanted := option("Unit", "Wants", strings.Join(wants, " "))
+	whole := append(section(title(name), wanted), memoryLimits(p, in.deferrals[name])...)
 	whole = append(whole, memoryProtection(p.Protection)...)
 	if bytes := p.SwapMax; bytes != nil {
 		whole = append(whole, option("Slice", "MemorySwapMax", strconv.FormatUint(*bytes, 10)))
@@ -164,6 +164,10 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 		whole = append(whole, option("Slice", "AllowedCPUs", cpus.String()))
 	}
 	add(name.Slice(), whole...)
+	//guard: a partition with a unit file of an operator starts the monitor
+	if slices.Contains(in.ownSlices, name.Slice()) { // systemd reads that file, and not ours
+		add(name.Slice()+".d/"+wantsName, wanted)
+	}
 	add(partition.QoSSlice(name, partition.Burstable), section(title(name)+", Burstable Pods")...)
 	add(partition.QoSSlice(name, partition.BestEffort), section(title(name)+", Best-Effort Pods",
 		// The kubelet gives its own best-effort slice cpu.weight 1: MinShares, 2, converted
