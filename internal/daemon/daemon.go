@@ -187,7 +187,6 @@ func (m *monitor) build() {
 		Gatherer: &podmove.Gatherer{
 			Cgroups: m.options.Node.Cgroups, Proc: m.options.Node.Proc,
 			Runtime: m.runtime, Kubelet: m.kubelet, Announced: m.plugin,
-			Unread: m.complaints("the resources of a container could not be read; its requests count as none"),
 		},
 		Units:      m.units,
 		Stop:       m.runtime.Stop,

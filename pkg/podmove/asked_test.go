@@ -278,23 +278,6 @@ func TestDecideAnnotatedEnds(t *testing.T) {
 	}
 }
 
-// TestDecideAnnotatedUnread: the slice of a pod whose request of CPU is not known keeps its weight.
-func TestDecideAnnotatedUnread(t *testing.T) {
-	t.Parallel()
-	pod := in("shop-2", telemetry, annotatedWith(400, 0), func(p *Pod) { p.Unread = true })
-	pod.Partitions[1].Limits = pod.DefaultCgroup.Limits
-	for present, want := range map[uint64]uint64{24: 24, 8: 16} {
-		pod.Partitions[1].Limits.CPUWeight = present
-		got := present
-		for _, s := range decided(advertised(""), CPURecord{}, pod).Ensure {
-			got = s.Limits.CPUWeight
-		}
-		if got != want {
-			t.Errorf("weight %d: it becomes %d; want %d", present, got, want)
-		}
-	}
-}
-
 // TestDecideOwnCPUs: the resource adds to the weight of a partition as much as its CPUs have. What
 // its pods request of CPU the node has promised, and counts besides.
 func TestDecideOwnCPUs(t *testing.T) {

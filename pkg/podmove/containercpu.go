@@ -53,8 +53,6 @@ func (d *Decision) containerCPU(s Snapshot, pod *Pod, place partition.Place) {
 	//guard: without the kubelet no scope changes
 	known := byAnnotation || pod.Kubelet != nil && !pod.Kubelet.Ends() ||
 		pod.Kubelet == nil && pod.Annotated.Type != ""
-	//guard: a pod whose requests are not known keeps the CPU time of its containers
-	known = known && !pod.Unread
 	//guard: a pod that is moved is left alone
 	known = known && s.Moving != pod.UID
 	slice := pod.Cgroup(place.Partition).Slice

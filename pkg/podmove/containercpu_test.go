@@ -74,7 +74,6 @@ func TestDecideContainerCPU(t *testing.T) {
 		"nothing of the resource":          {yes, nil, requests(0, 0), nil, nil},
 		"not started":                      {yes, nil, with(requests(400, 0), container(func(c *Container) { c.Running, c.Creating = false, true })), nil, nil},
 		"not read":                         {yes, &ours, with(requests(400, 0), has(0, 0)), nil, &ours},
-		"its request is not known":         {yes, &CPUTime{Weight: 24}, with(annotatedWith(400, 0), has(24, none), func(p *Pod) { p.Unread = true }), nil, &CPUTime{Weight: 24}},
 		"half moved":                       {yes, nil, with(requests(400, 0), container(func(c *Container) { c.AlsoUnit = "partition-" + scopeA })), nil, nil},
 		"still in the kubelet's slice":     {yes, nil, with(requests(400, 0), container(func(c *Container) { c.Slice = "kubepods-burstable-poda.slice" })), nil, nil},
 		"the kubelet does not report it":   {yes, &ours, with(requests(400, 0), has(1, none), func(p *Pod) { p.Kubelet = nil }), nil, &ours},

@@ -151,12 +151,7 @@ func (d *Decision) slice(s Snapshot, pod *Pod, place partition.Place, cgroup *Po
 			// The kubelet has removed its own slice already, or makes none: nothing to mirror.
 			return
 		}
-		limits := s.limitsIn(pod, place, cgroup.Partition)
-		//guard: the weight of a pod whose requests are not known stays
-		if pod.Unread {
-			limits.CPUWeight = max(limits.CPUWeight, cgroup.Limits.CPUWeight)
-		}
-		if !cgroup.Exists || cgroup.Limits != limits {
+		if limits := s.limitsIn(pod, place, cgroup.Partition); !cgroup.Exists || cgroup.Limits != limits {
 			spec := SliceSpec{cgroup.Slice, Description(pod.Namespace, pod.Name), limits}
 			d.Ensure = append(d.Ensure, spec)
 		}

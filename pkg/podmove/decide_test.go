@@ -310,7 +310,6 @@ func TestDecideWeights(t *testing.T) {
 	quadratic := func(s *Snapshot) { s.Formula = admission.QuadraticWeight }
 	ended := func(p *Pod) { p.Containers[0].Running = false }
 	small := func(uid string) Pod { return pod(uid, partition.System, func(p *Pod) { p.MilliCPU = 300 }) }
-	unread := pod("b", partition.System, func(p *Pod) { p.Kubelet, p.MilliCPU, p.Unread = nil, 0, true })
 	tests := []struct {
 		name              string
 		change            func(*Snapshot)
@@ -331,10 +330,6 @@ func TestDecideWeights(t *testing.T) {
 		{"300m, and the weights are right", func(s *Snapshot) {
 			s.Weights = map[string]uint64{"kubepods-system.slice": 12, "kubepods-system-burstable.slice": 12}
 		}, []Pod{small("a")}, 0, 0},
-		{"300m, and one that is not known", nil, []Pod{small("a"), unread}, 12, 12},
-		{"300m, and one that is not known, with more", func(s *Snapshot) {
-			s.Weights = map[string]uint64{"kubepods-system.slice": 28, "kubepods-system-burstable.slice": 28}
-		}, []Pod{small("a"), unread}, 0, 0},
 		{"300m, and a slice is not there", func(s *Snapshot) {
 			delete(s.Weights, "kubepods-system-burstable.slice")
 		}, []Pod{small("a")}, 12, 0},

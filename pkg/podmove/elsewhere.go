@@ -65,7 +65,7 @@ var errNoCgroup = errors.New("no line of cgroup v2")
 
 // cgroupOf reads the cgroup of a process: "0::/kubepods/burstable/pod1/one" (cgroups(7)).
 func (g *Gatherer) cgroupOf(pid int) (string, error) {
-	path := filepath.Join(g.procfs(), strconv.Itoa(pid), "cgroup")
+	path := filepath.Join(cmp.Or(g.Proc, "/proc"), strconv.Itoa(pid), "cgroup")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -77,6 +77,3 @@ func (g *Gatherer) cgroupOf(pid int) (string, error) {
 	}
 	return "", errNoCgroup
 }
-
-// procfs returns the mount point of procfs.
-func (g *Gatherer) procfs() string { return cmp.Or(g.Proc, "/proc") }

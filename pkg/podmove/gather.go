@@ -40,9 +40,6 @@ type Gatherer struct {
 	Kubelet Kubelet
 	// Announced may be nil. Then a pod counts once the runtime lists it.
 	Announced Announced
-	// Unread is called for a running container that the kubelet does not report and whose resources
-	// the runtime does not. It may be nil.
-	Unread func(error)
 	// Proc is the mount point of procfs. Empty means /proc.
 	Proc string
 
@@ -135,11 +132,9 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 			return nil, err
 		}
 	}
-	statuses, cancel := context.WithTimeout(ctx, statusesTimeout)
-	defer cancel()
 	for uid, pod := range byUID {
 		escaped := partition.EscapeUID(uid)
-		left, err := r.complete(statuses, pod, present[escaped], of[uid])
+		left, err := r.complete(ctx, pod, present[escaped], of[uid])
 		if err != nil {
 			return nil, err
 		}
@@ -261,10 +256,6 @@ func (g *Gatherer) lists(ctx context.Context) ([]cri.Sandbox, []cri.Container, e
 	return append(sandboxes, announced...), containers, nil
 }
 
-// statusesTimeout bounds the reading of the statuses of containers in a reconcile: some may hang.
-// The others are read by the next ones.
-const statusesTimeout = reconcileTimeout / 3
-
 // complete adds to a pod what the kubelet and the cgroups report about it. It returns the slices
 // that are left over from an earlier pod with this UID.
 func (r *reading) complete(
@@ -284,8 +275,8 @@ func (r *reading) complete(
 		container := r.locate(ctx, pod, c, scopes[c.ID])
 		if known != nil {
 			container.reported(known)
-		} else {
-			r.estimate(ctx, pod, &container)
+		} else if err := r.estimate(ctx, pod, &container); err != nil {
+			return nil, err
 		}
 		r.inspect(&container)
 		for _, unit := range []string{container.Unit, container.AlsoUnit} {

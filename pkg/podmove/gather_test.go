@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +31,6 @@ type node struct {
 	shares      map[string]uint64
 	statusCalls int // counts calls of Status
 	statusErr   error
-	hanging     bool // Status takes all the time that it has
 	pids        map[string]int
 	announced   []cri.Sandbox
 	pods        map[types.UID]*kubelet.Pod
@@ -42,12 +40,8 @@ type node struct {
 
 func (n *node) Sandboxes(context.Context) ([]cri.Sandbox, error)    { return n.sandboxes, n.err }
 func (n *node) Containers(context.Context) ([]cri.Container, error) { return n.containers, n.err }
-func (n *node) Status(ctx context.Context, id string) (cri.Status, error) {
+func (n *node) Status(_ context.Context, id string) (cri.Status, error) {
 	n.statusCalls++
-	if n.hanging {
-		<-ctx.Done()
-		return cri.Status{}, ctx.Err()
-	}
 	pid, running := n.pids[id]
 	return cri.Status{Running: running, PID: pid, Resources: cri.Resources{Shares: n.shares[id]}}, n.statusErr
 }
@@ -213,65 +207,6 @@ func TestGathererEndedContainerScore(t *testing.T) {
 	if pod := n.only(); pod.Containers[0].Resources.Shares != 0 {
 		t.Errorf("container %+v", pod.Containers[0])
 	}
-}
-
-// TestGathererUnread: a container whose status the runtime does not report costs no other pod
-// anything. What is missing is marked and complained of, and the score of its processes counts.
-// What was read once stays.
-func TestGathererUnread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.shares["one"] = 102
-		g := n.gatherer()
-		var said []string
-		g.Unread = func(err error) { said = append(said, err.Error()) }
-		found := func() map[string]Pod {
-			ctx, cancel := context.WithTimeout(t.Context(), reconcileTimeout)
-			defer cancel()
-			pods, err := g.found(ctx)
-			if err != nil || ctx.Err() != nil {
-				t.Fatalf("%v, %v; want what was found, and time to act", err, ctx.Err())
-			}
-			byName := map[string]Pod{}
-			for _, pod := range pods {
-				byName[pod.Name] = pod
-			}
-			return byName
-		}
-		found()
-		n.cgroup(partitionB+"/cri-containerd-two.scope", map[string]string{"cgroup.procs": "4711\n4712"})
-		n.cgroup("proc/4711", map[string]string{"oom_score_adj": "-997"})
-		n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b", Ready: true})
-		n.containers = append(n.containers,
-			cri.Container{ID: "two", SandboxID: "pause2", Name: "main", State: cri.Running},
-			cri.Container{ID: "three", SandboxID: "pause2", Name: "side", State: cri.Created})
-		n.cgroup("", map[string]string{"cgroup.procs": "4711"}) // three has no cgroup yet
-		for name, set := range map[string]func(){
-			"it fails": func() { n.statusErr = errors.New("no such snapshot") },
-			"it hangs": func() { n.statusErr, n.hanging = nil, true },
-		} {
-			said = nil
-			set()
-			pods := found()
-			if a := pods["a"]; a.Unread || a.MilliCPU != 100 {
-				t.Errorf("%s: the other pod %+v; want what was read before", name, a)
-			}
-			if b := pods["b"]; !b.Unread || b.Containers[0].Resources.OOMScoreAdj != -997 {
-				t.Errorf("%s: the pod %+v; want it marked, with the score of its processes", name, b)
-			}
-			if side := pods["b"].Containers[1]; side.Resources.OOMScoreAdj != 0 {
-				t.Errorf("%s: the container that is not started %+v", name, side)
-			}
-			slices.Sort(said)
-			if len(said) != 2 || !strings.HasPrefix(said[0], "pod kube-system/b: container main: ") {
-				t.Errorf("%s: said %q", name, said)
-			}
-		}
-		n.statusErr, n.hanging, n.shares["two"] = nil, false, 1024
-		if b := found()["b"]; b.Unread || b.MilliCPU != 1000 {
-			t.Errorf("once it is read: %+v", b)
-		}
-	})
 }
 
 func TestGathererOwnCgroups(t *testing.T) {

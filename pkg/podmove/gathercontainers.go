@@ -2,12 +2,7 @@ package podmove
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -64,47 +59,24 @@ func hasEnded(name string, containers []cri.Container) bool {
 
 // estimate adds the resources of a container that the kubelet does not report, and adds its request
 // to the pod's.
-func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) {
+func (g *Gatherer) estimate(ctx context.Context, pod *Pod, container *Container) error {
 	var err error
 	//guard: a container that has ended shows the priority of its pod
 	container.Resources, err = g.resourcesOf(ctx, container.ID)
 	container.asked = pod.Annotated.Containers[container.Name]
 	if !container.Running && !container.Creating {
 		// Its score shows the priority of its pod. The runtime may remove it at any moment.
-		return
+		return nil
 	}
 	if err != nil {
-		pod.Unread = true
-		container.Resources.OOMScoreAdj = g.scoreOf(container)
-		if g.Unread != nil {
-			g.Unread(fmt.Errorf("pod %s: container %s: %w", pod.fullName(), container.Name, err))
-		}
+		return err
 	}
 	// The minimum means no request.
 	if shares := container.Resources.Shares; shares > admission.MinShares {
 		container.MilliCPU = int64((shares*1000 + 1023) / 1024)
 		pod.MilliCPU += container.MilliCPU
 	}
-}
-
-// scoreOf returns the oom_score_adj of a process of a container, 0 if there is none. The kubelet
-// has the runtime give all processes of a container one score.
-func (g *Gatherer) scoreOf(c *Container) int {
-	//guard: a container without a scope does not have the score of the root's processes
-	if c.Unit == "" {
-		return 0
-	}
-	processes, err := g.Cgroups.ReadFile(partition.CgroupPath(c.Slice)+"/"+c.Unit, "cgroup.procs")
-	first, _, _ := strings.Cut(string(processes), "\n")
-	if err != nil || first == "" {
-		return 0
-	}
-	text, err := os.ReadFile(filepath.Join(g.procfs(), first, "oom_score_adj"))
-	score, parseErr := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || parseErr != nil {
-		return 0 // it has ended
-	}
-	return score
+	return nil
 }
 
 // inspect adds what the scope of a running container shows.

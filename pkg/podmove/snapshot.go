@@ -115,9 +115,6 @@ type Pod struct {
 	// MilliCPU is its CPU request in thousandths of a CPU. It is estimated from the containers if the
 	// kubelet does not report it.
 	MilliCPU int64
-	// Unread means that MilliCPU lacks a container: neither the kubelet nor the runtime reports its
-	// resources.
-	Unread bool
 	// DefaultCgroup is its slice in the default partition, which the kubelet made.
 	DefaultCgroup PodCgroup
 	// Partitions holds its slice in each other partition, in the order of the configuration. Of a pod

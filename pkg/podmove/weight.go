@@ -82,7 +82,7 @@ func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places
 		share := load{memory: cgroup.Limits.Protection}
 		switch {
 		case pod.placed(cgroup):
-			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection, unread: pod.Unread}
+			share = load{milli: pod.MilliCPU, memory: pod.DefaultCgroup.Limits.Protection}
 			//guard: another partition does not weigh a pod by the resource
 			if places[i].Partition == p.Name {
 				if asked, ok := s.asked(pod, places[i]); ok {
@@ -114,20 +114,17 @@ func (d *Decision) weights(s Snapshot, p *decision.Partition, pods []Pod, places
 type load struct {
 	milli, cores int64
 	memory       cgroups.Protection
-	// unread means that the requests of a pod are missing.
-	unread bool
 }
 
 func (l *load) add(m load) {
 	l.milli, l.cores = admission.AddMilliCPU(l.milli, m.milli), admission.AddMilliCPU(l.cores, m.cores)
-	l.memory, l.unread = l.memory.Plus(m.memory), l.unread || m.unread
+	l.memory = l.memory.Plus(m.memory)
 }
 
 // weigh decides about the weight and the protected memory of one slice of a partition.
 func (d *Decision) weigh(s Snapshot, slice string, l load) {
 	weight := weightOf(s.Formula, l.milli, l.cores)
-	//guard: no weight falls while the requests of a pod are not known
-	if present, ok := s.Weights[slice]; ok && present != weight && (present < weight || !l.unread) {
+	if present, ok := s.Weights[slice]; ok && present != weight {
 		d.Weights = append(d.Weights, WeightSpec{slice, weight})
 	}
 	if present, ok := s.Protected[slice]; ok && present != l.memory {
