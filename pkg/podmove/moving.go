@@ -211,21 +211,14 @@ func (r *Reconciler) await(ctx context.Context, u *underway, m *Move, missing, s
 }
 
 // isReady reports whether there is nothing to wait for: the pod and the moved containers are ready,
-// or run again if the pod was not Ready before, none of them was stopped, the pod ends or is gone,
-// or the kubelet does not report it.
+// or run again if the pod was not Ready before, the pod ends or is gone, or the kubelet does not
+// report it.
 func isReady(pods []Pod, m *Move) bool {
 	for _, pod := range pods {
 		if pod.UID != m.UID || !pod.Exists {
 			continue
 		}
 		if pod.Kubelet == nil || pod.Kubelet.Ends() {
-			return true
-		}
-		stopped := func(moved Container) bool {
-			return !slices.ContainsFunc(pod.Containers, func(c Container) bool { return c.ID == moved.ID && c.Running })
-		}
-		//guard: a pod of which nothing was stopped holds no other
-		if !slices.ContainsFunc(m.Containers, stopped) {
 			return true
 		}
 		return (pod.Kubelet.Ready || !m.WasReady) && !slices.ContainsFunc(m.Containers, func(moved Container) bool {

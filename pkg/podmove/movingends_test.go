@@ -112,30 +112,6 @@ func TestReconcilerStopFails(t *testing.T) {
 	})
 }
 
-// TestReconcilerStopDoesNothing: the runtime refuses to stop a container, and its pod is not Ready
-// a moment later. The next pod does not wait for it.
-func TestReconcilerStopDoesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.secondPod()
-		h.ready("one", true)
-		r, _ := h.reconciler(Working, members)
-		r.options.Stop = func(ctx context.Context, id string, grace time.Duration) error {
-			if id == "one" {
-				h.ready("one", false)
-				return errors.New("not implemented")
-			}
-			return h.Restart(ctx, id, grace)
-		}
-		start(t, r)
-		<-time.After(time.Minute)
-		synctest.Wait()
-		if got := h.moves(); !slices.Equal(got, []string{"restart two 3s"}) {
-			t.Errorf("did %q, reported %+v; want the second pod moved", got, r.Report().Pods)
-		}
-	})
-}
-
 // listsLate is a runtime whose list of containers comes when a move that was under way is over.
 type listsLate struct {
 	*fakeHost
