@@ -7,8 +7,6 @@ import (
 
 // connections holds what is known of the connections to the runtime.
 type connections struct {
-	recording sync.Mutex // held while the connection over NRI is recorded
-
 	mu           sync.Mutex
 	runtimeSince time.Time // when the runtime began to answer; zero while it does not
 	nriLost      time.Time // when the last connection over NRI ended

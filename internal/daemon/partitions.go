@@ -239,7 +239,7 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 		}
 		if m.exists(name) {
 			//guard: the slices of one partition are stopped while others stay
-			if m.stopSlices(ctx, name); m.exists(name) {
+			if m.stopSlices(ctx, name, m.partitions.unstopped); m.exists(name) {
 				continue // the next reconcile tries again
 			}
 		}
@@ -247,12 +247,15 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 	}
 }
 
+// unstopped is what a failure of stopSlices means.
+const unstopped = "stopping a slice of the partition failed; stop it with systemctl stop"
+
 // stopSlices stops the slices of a partition that is switched off and empty. A failure is logged
 // but not returned: exiting with an error would make systemd restart this program, again and again.
-func (m *monitor) stopSlices(ctx context.Context, name partition.Name) {
+func (m *monitor) stopSlices(ctx context.Context, name partition.Name, failed func(error)) {
 	for _, slice := range slices.Backward(name.Slices()) {
 		if err := m.partitions.units.StopConfiguredSlice(ctx, slice); err != nil && !errors.Is(err, os.ErrNotExist) {
-			m.partitions.unstopped(err)
+			failed(err)
 		}
 	}
 	if !m.exists(name) {

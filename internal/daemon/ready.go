@@ -86,11 +86,8 @@ func (m *monitor) nriConnected(up bool) {
 	m.recordNRI()
 }
 
-// recordNRI records for the pre-launched plugin whether we are connected. It takes the present
-// state, because the calls for the beginning and the end of a short connection may overlap.
+// recordNRI records for the pre-launched plugin whether we are connected.
 func (m *monitor) recordNRI() {
-	m.connections.recording.Lock()
-	defer m.connections.recording.Unlock()
 	if err := node.RecordNRIConnection(m.options.Node, m.plugin.Connected()); err != nil {
 		m.log.Error(
 			"recording the connection over NRI failed; the pre-launched plugin may exit too late or too early",

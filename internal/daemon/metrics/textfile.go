@@ -79,11 +79,8 @@ func (w Textfile) Run(ctx context.Context) error {
 // is missing, it writes the others, as on the port, and returns the reason.
 func (w Textfile) write(path string) error {
 	families, missing := w.Gatherer.Gather()
-	if missing != nil {
-		missing = fmt.Errorf("%s: a part is missing: %w", path, missing)
-	}
 	if len(families) == 0 && missing != nil {
-		return missing
+		return fmt.Errorf("%s: %w", path, missing)
 	}
 	var text bytes.Buffer
 	for _, family := range ours(families) {
@@ -100,7 +97,10 @@ func (w Textfile) write(path string) error {
 		_ = os.Remove(temporary) // where there is one
 		return err
 	}
-	return missing
+	if missing != nil {
+		return fmt.Errorf("%s: a part is missing: %w", path, missing)
+	}
+	return nil
 }
 
 // create makes a file that others may read. The folder may be another user's: nothing that stands
