@@ -47,8 +47,6 @@ type Input struct {
 	running map[partition.Name]bool
 	// keepsCPUs holds the partitions that have a list of CPUs that they cannot be without.
 	keepsCPUs map[partition.Name]bool
-	// operatorsCPUs holds the partitions that need a list of CPUs, and have one of an operator.
-	operatorsCPUs map[partition.Name]bool
 	// exclusive holds the CPUs that are kept for one partition each.
 	exclusive cpuset.CPUSet
 	// hostCPUs holds the CPUs of the units in hostUnits; empty for no restriction.
@@ -118,19 +116,10 @@ func (in *Input) readCPUs(node host.Root) (err error) {
 	in.exclusive = config.ExclusiveCPUs(in.config.Partitions)
 	in.restrictsOthers = !in.exclusive.IsEmpty() || in.wasExclusive()
 	in.podsRun = in.restrictsOthers && node.Exists(partition.Default.Cgroup())
-	in.keepsCPUs, in.operatorsCPUs = map[partition.Name]bool{}, map[partition.Name]bool{}
+	in.keepsCPUs = map[partition.Name]bool{}
 	for _, name := range in.present() {
-		if p := in.config.Partition(name); p != nil && !p.CPUs.IsEmpty() {
-			continue
-		}
-		former := in.running[name] && boundToCPUs(node, name.Cgroup())
-		switch {
-		case !in.restrictsOthers && !former: // it needs no list
-		// systemd would add ours up with it.
-		//guard: a list of CPUs of an operator is not extended
-		case operatorSets(node, name.Slice(), "AllowedCPUs"):
-			in.operatorsCPUs[name] = true
-		case former:
+		p := in.config.Partition(name)
+		if in.running[name] && (p == nil || p.CPUs.IsEmpty()) && keepsCPUs(node, name) {
 			in.keepsCPUs[name] = true
 		}
 	}
@@ -165,6 +154,12 @@ func idleSource(source string, idle []string) error {
 		}
 	}
 	return nil
+}
+
+// keepsCPUs reports whether the kernel keeps a former list of CPUs, of a partition without one now.
+// A list that an operator has set by hand is not a former one: ours would extend it to all CPUs.
+func keepsCPUs(root host.Root, name partition.Name) bool {
+	return boundToCPUs(root, name.Cgroup()) && !operatorSets(root, name.Slice(), "AllowedCPUs")
 }
 
 // maxCPUList bounds a list of CPUs. The longest, of 8192 CPUs that alternate, has 20 KB.

@@ -1,7 +1,6 @@
 package slices
 
 import (
-	"fmt"
 	"slices"
 
 	"node-partition.io/node-partition/internal/partition"
@@ -40,13 +39,6 @@ func NewPlan(in *Input) *Plan {
 	for _, name := range in.names {
 		if d := in.deferrals[name]; d != nil {
 			plan.Warnings = append(plan.Warnings, d.Warning)
-		}
-	}
-	for _, name := range in.present() {
-		if in.operatorsCPUs[name] && !in.exclusive.IsEmpty() {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf(
-				"%s: its AllowedCPUs= is an operator's, and counts: nothing else keeps its pods off the exclusive CPUs %s; "+
-					"want a list without these, or none", name.Slice(), in.exclusive))
 		}
 	}
 	if in.valid {

@@ -30,7 +30,7 @@ func addRemoved(add func(string, ...*unit.UnitOption), in *Input) {
 		//guard: a partition that is removed with pods gets all CPUs
 		case slices.Contains(removed, name) && !cpus.IsEmpty():
 			add(dropin, outlivesShutdown(), option("Slice", "AllowedCPUs", cpus.String()))
-		case in.restrictsOthers && !in.operatorsCPUs[name] || slices.Contains(partitionNames(in.config.Partitions), name):
+		case in.restrictsOthers || slices.Contains(partitionNames(in.config.Partitions), name):
 		//guard: a partition that has become empty has no list of CPUs of ours
 		case strings.Contains(in.kept[dropin], "AllowedCPUs="):
 			add(dropin, outlivesShutdown()) // it has no pods, or the kubelet makes it now

@@ -18,17 +18,15 @@ func TestRemovedPartition(t *testing.T) {
 	former := map[string]string{dropin: "[Slice]\nAllowedCPUs=0-3\n"}
 	for name, test := range map[string]struct {
 		made, running, keeps bool
-		operators            bool // beside exclusive CPUs
 		kept                 map[string]string
 		want                 string
 	}{
-		"with pods":                {running: true, keeps: true, want: "DefaultDependencies=no\n\n[Slice]\nAllowedCPUs=0-3\n"},
-		"without a list":           {running: true},
-		"empty":                    {running: true, kept: former, want: "DefaultDependencies=no\n"},
-		"gone":                     {kept: former, want: "DefaultDependencies=no\n"},
-		"made again":               {made: true, running: true, kept: former, want: "DefaultDependencies=no\n"},
-		"an operator's list since": {running: true, operators: true, kept: former, want: "DefaultDependencies=no\n"},
-		"never had a list":         {running: true, kept: map[string]string{dropin: "kept"}, want: "kept"},
+		"with pods":        {running: true, keeps: true, want: "DefaultDependencies=no\n\n[Slice]\nAllowedCPUs=0-3\n"},
+		"without a list":   {running: true},
+		"empty":            {running: true, kept: former, want: "DefaultDependencies=no\n"},
+		"gone":             {kept: former, want: "DefaultDependencies=no\n"},
+		"made again":       {made: true, running: true, kept: former, want: "DefaultDependencies=no\n"},
+		"never had a list": {running: true, kept: map[string]string{dropin: "kept"}, want: "kept"},
 	} {
 		var p *config.Partition
 		if test.made {
@@ -37,7 +35,6 @@ func TestRemovedPartition(t *testing.T) {
 		in := inputOf(p)
 		in.running = map[partition.Name]bool{partition.System: test.running}
 		in.keepsCPUs = map[partition.Name]bool{partition.System: test.keeps}
-		in.restrictsOthers, in.operatorsCPUs = test.operators, map[partition.Name]bool{partition.System: test.operators}
 		in.kept, in.nodeCPUs = test.kept, cpuset.New(0, 1, 2, 3)
 		got := contents(units(in))[dropin]
 		if !strings.HasSuffix(got, test.want) || (test.want == "") != (got == "") {

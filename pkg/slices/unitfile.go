@@ -188,8 +188,6 @@ func allowedCPUs(in *Input, p *config.Partition) cpuset.CPUSet {
 // partition gets all CPUs.
 func (in *Input) withoutList(name partition.Name) cpuset.CPUSet {
 	switch {
-	case in.operatorsCPUs[name]:
-		return cpuset.New()
 	case in.restrictsOthers:
 		return in.othersCPUs()
 	case in.keepsCPUs[name]:
