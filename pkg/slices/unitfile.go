@@ -321,15 +321,14 @@ const applyEach = "" +
 	`systemctl set-property --runtime $$s Markers= || r=1; done; exit $$r"`
 
 // addMonitor lets the monitor start on a node with other partitions than the system partition, for
-// which the condition of its unit is. Of conditions with a | one has to be true. An empty value
-// would remove those of an operator, too, of any kind.
+// which the condition of its unit is. An empty value removes that condition.
 func addMonitor(add func(string, ...*unit.UnitOption), in *Input) {
 	names := in.present()
 	if !in.hasMonitor || !slices.ContainsFunc(names, func(p partition.Name) bool { return p != partition.First }) {
 		return
 	}
 	after := make([]string, 0, len(names))
-	var conditions []*unit.UnitOption
+	conditions := []*unit.UnitOption{option("Unit", "ConditionPathExists", "")}
 	for _, name := range names {
 		after = append(after, name.Slice())
 		conditions = append(conditions, option("Unit", "ConditionPathExists", "|"+name.Cgroup()))
