@@ -165,7 +165,7 @@ func addSlices(add func(string, ...*unit.UnitOption), in *Input, p *config.Parti
 	}
 	add(name.Slice(), whole...)
 	//guard: a partition with a unit file of an operator starts the monitor
-	if slices.Contains(in.ownSlices, name.Slice()) { // systemd reads that file, and not ours
+	if slices.Contains(in.ownSlices, name.Slice()) { // one in /etc or /run is read in place of ours
 		add(name.Slice()+".d/"+wantsName, wanted)
 	}
 	add(partition.QoSSlice(name, partition.Burstable), section(title(name)+", Burstable Pods")...)
