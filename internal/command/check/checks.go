@@ -177,11 +177,11 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 	return found
 }
 
-// all reports whether these are all CPUs that pods have. A partition that had a cpuset and has
-// processes gets all CPUs in place of none.
+// all reports whether these are all CPUs that pods have beside exclusive ones. A partition without
+// a cpuset gets those beside an exclusive one, and one that had a cpuset and has processes.
 func (c *checks) all(cpus cpuset.CPUSet) bool {
 	_, pods, err := c.cgroups.CPUs(partition.CgroupPath(partition.Default.Slice()))
-	return err == nil && pods.IsSubsetOf(cpus)
+	return err == nil && pods.IsSubsetOf(cpus.Union(config.ExclusiveCPUs(c.desired.Partitions)))
 }
 
 // reserved checks the cgroups that the kubelet expects: it does not start without them, nor without

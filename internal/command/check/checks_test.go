@@ -13,6 +13,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/internal/state"
 	"node-partition.io/node-partition/pkg/slices/config"
+	"node-partition.io/node-partition/tests/fakenode"
 )
 
 // TestAssignable: CPUs of a partition that the static policy may assign to a user are a warning.
@@ -85,6 +86,25 @@ func TestChecksAreDocumented(t *testing.T) {
 		seen[c.name] = true
 		if !strings.Contains(string(manual), "\n.It Sy "+c.name+"\n") {
 			t.Errorf("partition-monitor-check(1) does not have the check %s", c.name)
+		}
+	}
+}
+
+// TestSliceBesideExclusive: a partition without a cpuset has the CPUs that an exclusive one leaves.
+func TestSliceBesideExclusive(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Partition("max")
+	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus", "")
+	n.Write(fakenode.SystemCgroup+"/../cpuset.cpus.effective", "0-3")
+	system := config.Partition{Name: partition.System}
+	c := checks{cgroups: n.Host().Cgroups, desired: &node.Desired{Config: &config.Config{Partitions: []config.Partition{
+		system, {Name: "telemetry", CPUs: cpuset.New(0), Exclusive: true},
+	}}}}
+	for cpus, want := range map[string]state.Grade{"1-3": state.OK, "1-2": state.Error} {
+		n.Write(fakenode.SystemCgroup+"/cpuset.cpus", cpus)
+		if found := c.sliceOf(&system); len(found) != 1 || found[0].Grade != want {
+			t.Errorf("%s: %+v; want %s", cpus, found, want)
 		}
 	}
 }
