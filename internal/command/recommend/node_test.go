@@ -45,7 +45,16 @@ func recommended(t *testing.T, n *fakenode.Node, verdict bool, o Options) (text 
 // what it stands on, and is valid.
 func TestRecommendSection(t *testing.T) {
 	t.Parallel()
-	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n  memoryLimit: 2Gi\n  cpuset: \"0\"\n  namespaces: [kube-system, logging]\n"+
+	for _, limit := range []string{"  memoryLimit: 2Gi\n", ""} {
+		recommendsSection(t, limit)
+	}
+}
+
+// recommendsSection: the threshold of the section is in the limit, whether it has had a limit or
+// not.
+func recommendsSection(t *testing.T, limit string) {
+	t.Helper()
+	n := fakenode.New(t, fakenode.Configuration("systemPartition:\n"+limit+"  cpuset: \"0\"\n  namespaces: [kube-system, logging]\n"+
 		"  evictionHard: {memory.available: 200Mi}\n"))
 	n.Measure(partition.System, 30*24*time.Hour, fakenode.Nightly)
 	text, a := recommended(t, n, true, Options{})

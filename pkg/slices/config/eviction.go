@@ -81,20 +81,19 @@ func (p *Partition) At(limit uint64) thresholds.Thresholds {
 }
 
 // readAmounts reads the fields that are compared with the limit. Without a limit it warns of them:
-// no amount of memory is available then.
+// no amount of memory is available then. A limit that is recommended has them in it (At).
 func (c *checker) readAmounts(p *Partition) {
 	p.MaxPodGrace = -1
 	a := &p.amounts
 	//guard: a section without a limit has the least threshold of the node
 	a.least = StatErrorBytes(c.node.CPUs)
-	if c.section[limitField] == nil {
-		c.memoryBurst(amount{})
+	limited := c.section[limitField] != nil
+	if !limited {
 		for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, highField} {
 			if c.section[field] != nil {
 				c.warn(field, "does nothing without memoryLimit")
 			}
 		}
-		return
 	}
 	a.hard = c.threshold(hardField, c.signal(hardField, "100Mi"))
 	a.burst = c.memoryBurst(a.hard)
@@ -126,7 +125,7 @@ func (c *checker) readAmounts(p *Partition) {
 	}
 	// The kubelet does not warn of fields that do nothing.
 	for _, field := range []string{softPeriodField, podPeriodField} {
-		if c.section[field] != nil && c.section[softField] == nil {
+		if limited && c.section[field] != nil && c.section[softField] == nil {
 			c.warn(field, "does nothing without %s", softField)
 		}
 	}
