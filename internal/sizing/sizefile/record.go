@@ -189,10 +189,14 @@ func (r *Record) keep(owner string, of Member) {
 	}
 }
 
+// Begin returns the time of the oldest figure, by the clock of now.
+func (r *Record) Begin() time.Time {
+	return r.To.Add(-time.Duration((len(r.Hours)-1)*60+r.Passed) * time.Minute)
+}
+
 // follow puts an older record before this one, which has begun without it.
 func (r *Record) follow(older Record) {
-	begin := r.To.Add(-time.Duration((len(r.Hours)-1)*60+r.Passed) * time.Minute)
-	for range min(max(0, begin.Sub(older.To)/time.Minute), month*60) {
+	for range min(max(0, r.Begin().Sub(older.To)/time.Minute), month*60) {
 		older.pass()
 	}
 	r.Minutes = last(append(older.Minutes, r.Minutes...), day)

@@ -358,3 +358,14 @@ func TestRecordsTheClockThatIsSet(t *testing.T) {
 		t.Errorf("%v, %v", r.To, r.seen)
 	}
 }
+
+// TestBegin: the figures begin thirty days ago at most, by the clock of now, whenever the record
+// began.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	to := time.Date(2026, 11, 30, 12, 10, 0, 0, time.UTC)
+	r := Record{Began: to.Add(2 * time.Hour), To: to, Hours: make([]Hour, month), Passed: 10}
+	if got, want := r.Begin(), to.Add(-10*time.Minute).AddDate(0, 0, -30).Add(time.Hour); !got.Equal(want) {
+		t.Errorf("%s; want %s", got, want)
+	}
+}
