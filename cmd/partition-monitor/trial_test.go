@@ -521,6 +521,17 @@ func TestCheckTrial(t *testing.T) {
 	n.says(exitOK, "The trial has ended", "try", "--end")
 }
 
+// TestTryEndRefused: the generator refuses the configuration to go back to, and keeps the units of
+// the trial, which has a workload partition alone. The trial has not ended then.
+func TestTryEndRefused(t *testing.T) {
+	t.Parallel()
+	n := tryingNode(t)
+	n.Write(triedFile, fakenode.Configuration("workloadPartitions:\n  batch: {memoryLimit: 64Mi, namespaces: [batch]}\n"))
+	n.says(exitOK, "is tried until", "try", triedFile)
+	n.Generate(0)
+	n.says(exitProblem, "the units of the trial stay", "try", "--end") // nothing is generated here
+}
+
 // TestTryBelowUsage: a limit below what the partition uses now evicts pods as soon as it is in
 // force. It is refused without --force, and nothing is applied.
 func TestTryBelowUsage(t *testing.T) {
@@ -546,6 +557,9 @@ func TestTryBelowUsage(t *testing.T) {
 	}
 	n.Write(fakenode.SystemCgroup+"/memory.current", "629145600")
 	section("532Mi") // inactive page cache is not in use
+	n.says(exitOK, "is tried until", "try", triedFile)
+	n.says(exitOK, "has ended", "try", "--end")
+	section("512Mi\n  memoryBurst: 1Gi") // what is used on loan is lent again
 	n.says(exitOK, "is tried until", "try", triedFile)
 	n.says(exitOK, "has ended", "try", "--end")
 	section("512Mi")

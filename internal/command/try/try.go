@@ -326,22 +326,16 @@ func goBack(ctx context.Context, n host.Node) error {
 	if _, err := systemd.Run(ctx, "/bin/sh", "-c", goBackScript); err != nil {
 		return fmt.Errorf("going back: %w; the timer retries", err)
 	}
-	return errors.Join(leftTrial(ctx, n), stopTimer(ctx))
+	return errors.Join(leftTrial(n), stopTimer(ctx))
 }
 
-// leftTrial returns an error if a partition still has the units of a trial that has ended.
-func leftTrial(ctx context.Context, n host.Node) error {
-	present, _ := config.Load(string(n.Root)) // what is not valid is the finding
-	for _, name := range present.Names {
-		source, err := sectionSource(ctx, name.Slice())
-		if err != nil {
-			return err
-		}
-		if source == kubeletconfig.TrialPath {
-			return errors.New(
-				"the configuration to go back to is not valid, and the units of the trial stay; repair it (partition-monitor check) and run systemctl daemon-reload",
-			)
-		}
+// leftTrial returns an error if the units of a trial that has ended are still there.
+func leftTrial(n host.Node) error {
+	//guard: a trial whose units stay has not ended
+	if d, err := decision.Read(string(n.Root)); err == nil && d.Trial {
+		return errors.New(
+			"the configuration to go back to is not valid, and the units of the trial stay; repair it (partition-monitor check) and run systemctl daemon-reload",
+		)
 	}
 	return nil
 }
