@@ -123,7 +123,7 @@ func (w *remarks) memory(p *Partition) {
 // there is nothing to warn of, or the members are not known.
 func (p *Partition) BelowUse() string {
 	m := p.Members
-	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes+p.Threshold <= p.MemoryBytes {
+	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes+p.Threshold <= p.MemoryBytes+p.Burst {
 		return ""
 	}
 	return fmt.Sprintf("%s.memoryLimit of %s, with a threshold of %s, is below what its %d pods use now, %s: "+
@@ -187,6 +187,7 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 		raise = "systemReserved and reservedMemory"
 	}
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the %s%s: the scheduler promises %s of "+
-		"%s memoryLimit to user pods too; raise %s by that, or accept that user pods have less than promised",
-		text.RoundBytes(reserved), partition, services, text.RoundBytes(share), its, raise)
+		"%s memoryLimit to user pods too; raise %s by %s, or accept that user pods have less than promised",
+		text.RoundBytes(reserved), partition, services, text.RoundBytes(share), its, raise,
+		text.RoundBytes(share+in.HostBytes-reserved))
 }

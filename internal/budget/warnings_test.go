@@ -114,7 +114,7 @@ func TestWarnings(t *testing.T) {
 		"static memory manager": {
 			kubelet: Kubelet{MemoryManagerPolicy: "Static"}, partition: partition(gibi, ""),
 			want: []string{"kubeReserved and systemReserved, 0 of memory, do not include the partition: the scheduler promises 1Gi of " +
-				"its memoryLimit to user pods too; raise systemReserved and reservedMemory by that"},
+				"its memoryLimit to user pods too; raise systemReserved and reservedMemory by 1Gi"},
 		},
 		"no limit": {partition: partition(0, ""), members: &Members{Pods: 1, MemoryRequestBytes: gibi, MemoryLimitBytes: gibi}, host: gibi},
 	} {

@@ -88,7 +88,7 @@ kubepods-node_agents.slice  200Mi   60Mi         -
 warning  workloadPartitions.batch.memoryLimit of 16Gi is below the requests of its 40 pods, 17Gi: pods are evicted that use no more than they request
 warning  workloadPartitions.node-agents.cpuset: CPU 4 is not one of reservedSystemCPUs, 0-3: the scheduler promises it to user pods, which are kept off it; want a part of those
 warning  systemPartition.memoryLimit, workloadPartitions.batch.memoryLimit, workloadPartitions.node-agents.memoryLimit: 26Gi leaves 0 of the node's 32Gi for user pods, with reservations and the eviction threshold: less than 10 %; want less
-warning  kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by that, or accept that user pods have less than promised
+warning  kubeReserved and systemReserved, 5Gi of memory, do not include the partitions: the scheduler promises 9940Mi of their memoryLimit to user pods too; raise systemReserved by 4820Mi, or accept that user pods have less than promised
 warning  a; b?[31m
 `
 	p := sample(t)
