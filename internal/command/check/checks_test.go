@@ -108,3 +108,37 @@ func TestSliceBesideExclusive(t *testing.T) {
 		}
 	}
 }
+
+// TestSliceWithoutController: a cpuset that no cgroup has is not in force.
+func TestSliceWithoutController(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Partition("max")
+	c := checks{cgroups: n.Host().Cgroups, desired: &node.Desired{Config: &config.Config{}}}
+	found := c.sliceOf(&config.Partition{Name: partition.System, CPUs: cpuset.New(0)})
+	if len(found) != 1 || found[0].Grade != state.Error || !strings.Contains(found[0].Change, "systemctl cat kubepods-system.slice") {
+		t.Errorf("%+v; want an error that names the operator's settings", found)
+	}
+}
+
+// TestRestartKubelet: the state of the CPU manager is where this kubelet has it.
+func TestRestartKubelet(t *testing.T) {
+	t.Parallel()
+	if text := restart(&node.KubeletSettings{RootDir: "/data/kubelet"}); !strings.Contains(text, " /data/kubelet/cpu_manager_state,") {
+		t.Error(text)
+	}
+}
+
+// TestSwapOfWorkloadPartition: the setting for swap is about the system partition alone.
+func TestSwapOfWorkloadPartition(t *testing.T) {
+	t.Parallel()
+	n := fakenode.Whole(t)
+	n.Write("/proc/swaps", "Filename Type\n/swapfile file\n")
+	n.Write("/sys/fs/cgroup/kubepods.slice/kubepods-batch.slice/memory.swap.max", "max")
+	c := checks{cgroups: n.Host().Cgroups, options: node.Options{Node: n.Host()}}
+	found := c.swapOf("batch", nil)
+	if len(found) != 1 || found[0].Grade != state.Warning || !strings.HasPrefix(found[0].Found, "kubepods-batch.slice may") ||
+		!strings.HasPrefix(found[0].Change, "systemctl set-property kubepods-batch.slice ") {
+		t.Errorf("%+v", found)
+	}
+}

@@ -223,7 +223,7 @@ func TestCheckProtection(t *testing.T) {
 	expect(t, n, passes, []string{
 		"warning  floor: kubepods.slice: memory.low is 0; the floor is 33554432: the floor of the partition is effective only as far",
 		"warning  floor: kubernetes.slice: cpu.weight is 39; SERVICES_CPU_WEIGHT asks for 500",
-		"ok       swap: the partition uses at most 8388608 bytes",
+		"ok       swap: kubepods-system.slice uses at most 8388608 bytes",
 	})
 	n.Write("/sys/fs/cgroup/kubernetes.slice/cpu.weight", "500")
 	expect(t, n, passes, []string{"ok       floor: kubernetes.slice has its protected memory and its weight"})

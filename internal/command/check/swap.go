@@ -18,13 +18,14 @@ func (c *checks) swap(context.Context) []state.Finding {
 		if p := c.desired.Partition(name); p != nil {
 			want = p.SwapMax
 		}
-		found = append(found, c.swapOf(name.Slice(), want)...)
+		found = append(found, c.swapOf(name, want)...)
 	}
 	return found
 }
 
 // swapOf checks one partition, which may use want bytes of swap; nil for no bound.
-func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
+func (c *checks) swapOf(name partition.Name, want *uint64) []state.Finding {
+	slice := name.Slice()
 	limit, has := c.file(partition.CgroupPath(slice), "memory.swap.max")
 	if want != nil && has {
 		if limit != fmt.Sprint(*want) {
@@ -34,7 +35,7 @@ func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
 				slice, limit, kubeletconfig.SwapMaxKey, *want, kubeletconfig.SettingsPath,
 			)
 		}
-		return saying(state.OK, "the partition uses at most %s bytes", limit)
+		return saying(state.OK, "%s uses at most %s bytes", slice, limit)
 	}
 	data, err := c.options.Node.Root.ReadFile("/proc/swaps", maxSysfs)
 	if err != nil && c.options.Node.Answers() != nil {
@@ -44,9 +45,12 @@ func (c *checks) swapOf(slice string, want *uint64) []state.Finding {
 		return saying(state.OK, "the node has none")
 	}
 	if !has || limit == "0" {
-		return saying(state.OK, "the partition uses none")
+		return saying(state.OK, "%s uses none", slice)
 	}
-	return changing(state.Warning,
-		fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath),
-		"the partition may use swap (memory.swap.max is %s) in addition to its memoryLimit, and eviction does not count it", limit)
+	change := fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath)
+	if name != partition.System { // the setting is about that one alone
+		change = "systemctl set-property " + slice + " MemorySwapMax=0, or swapoff -a"
+	}
+	return changing(state.Warning, change,
+		"%s may use swap (memory.swap.max is %s) in addition to its memoryLimit, and eviction does not count it", slice, limit)
 }

@@ -194,7 +194,16 @@ func TestTreeUnknown(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, c := range map[string]change{
-		"a healthy node":   func(*tree) {},
+		"a healthy node": func(*tree) {},
+		"members of another partition on the same CPUs": changes(partitionOn("0"), staticCPU0, strict, on("0", agentScope, batchScope), on("1", webScope), func(tr *tree) {
+			tr.partitions = append(tr.partitions, config.Partition{Name: "telemetry", CPUs: cpuset.New(0), NodeCPUs: cpuset.New(0, 1)})
+			tr.members.Add("telemetry", "telemetry")
+			for _, p := range tr.pods {
+				if p.Name == "batch" {
+					p.Namespace = "telemetry"
+				}
+			}
+		}),
 		"a controller off": func(tr *tree) { delete(tr.cgroups[kubepods], pidsMax) },
 		"a pod that ends": changes(partitionOn("0"), on("0", agentScope), on("1", batchScope), func(tr *tree) {
 			for _, p := range tr.pods {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -42,16 +43,16 @@ type container struct {
 	scope string
 }
 
-// containers returns the running containers of pods that are members of the partition, or that are
-// not.
-func (t *tree) containers(p *config.Partition, members bool) []container {
+// containers returns the running containers of the members of a partition, and for
+// partition.Default those of the pods of none.
+func (t *tree) containers(name partition.Name) []container {
 	var list []container
 	for _, pod := range t.pods {
-		is := t.members.Partition(partition.Pod{
+		of := t.members.Partition(partition.Pod{
 			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
 			Origin: partition.OriginOf(pod.Annotations),
-		}) == p.Name
-		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || is != members {
+		})
+		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || of != name {
 			continue
 		}
 		specs := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
@@ -74,7 +75,7 @@ func (t *tree) exclusiveMembers(p *config.Partition) {
 	if t.kubelet.Kubelet.CPUManagerPolicy != static {
 		return
 	}
-	for _, c := range t.containers(p, true) {
+	for _, c := range t.containers(p.Name) {
 		text := t.cgroups[c.scope][cpusetCPUs]
 		set, err := cpuset.Parse(text)
 		request := c.spec.Resources.Requests.Cpu()
@@ -118,7 +119,7 @@ func (t *tree) sharedReservation(p *config.Partition) bool {
 // run already, so the node is drained first
 // (kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies).
 func restart(kubelet *node.KubeletSettings) string {
-	const state = "/var/lib/kubelet/cpu_manager_state"
+	state := path.Join(kubelet.RootDir, "cpu_manager_state")
 	if kubelet.From.KubeletPID == 0 { // k3s and RKE2: there is no kubelet.service
 		return "drain the node, stop the service that runs the kubelet, remove " + state + ", and start the service"
 	}
@@ -129,7 +130,7 @@ func restart(kubelet *node.KubeletSettings) string {
 // for all of them.
 func (t *tree) userPods(p *config.Partition) {
 	var there []string
-	for _, c := range t.containers(p, false) {
+	for _, c := range t.containers(partition.Default) {
 		set, err := cpuset.Parse(t.cgroups[c.scope][effectiveCPUs])
 		if err == nil && !set.Intersection(p.CPUs).IsEmpty() {
 			there = append(there, c.scope)
