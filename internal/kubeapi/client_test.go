@@ -238,6 +238,12 @@ func written(reason string, states ...v1.ContainerState) *v1.Pod {
 	return pod
 }
 
+// withSandbox returns a pod whose sandbox runs, or has ended.
+func withSandbox(pod *v1.Pod, runs v1.ConditionStatus) *v1.Pod {
+	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: runs})
+	return pod
+}
+
 func otherUID() *v1.Pod {
 	pod := running()
 	pod.UID = "2"
@@ -319,6 +325,8 @@ func TestEnded(t *testing.T) {
 		"marked in part":   {[]answer{give(written(podFailed, terminated, runs))}, true, false, nil, []string{get}},
 		"marked, had back": {[]answer{give(written("ContainersNotReady", waits))}, true, false, nil, []string{get}},
 		"failed":           {[]answer{give(written(podFailed, terminated, waits))}, true, true, nil, []string{get}},
+		"its sandbox runs": {[]answer{give(withSandbox(written(podFailed, terminated), v1.ConditionTrue))}, true, false, nil, []string{get}},
+		"its sandbox ends": {[]answer{give(withSandbox(written(podFailed, terminated), v1.ConditionFalse))}, true, true, nil, []string{get}},
 		"of its own":       {[]answer{give(failed("DeadlineExceeded"))}, true, true, nil, []string{get}},
 		"dropped":          {[]answer{give(dropped(written(podFailed, terminated)))}, false, true, nil, []string{get}},
 		"dropped, runs":    {[]answer{give(dropped(written(podFailed, runs)))}, false, false, nil, []string{get}},

@@ -43,7 +43,10 @@ func (c *Client) Ended(ctx context.Context, p Pod) (ended, known bool, err error
 // kubeletKnows reports whether the kubelet of a pod that has ended has written its status since.
 // The kubelet then reports no container as running, and the reason for which the pod is not ready
 // (GenerateContainersReadyCondition, pkg/kubelet/status/generate.go, since 1.24). MarkEvicted
-// writes that reason only for pods that were ready, which had running containers.
+// writes that reason only for pods that were ready, which had running containers. The status that
+// stays is the one after the sandbox has ended, too (SyncTerminatingPod, pkg/kubelet/kubelet.go).
+// Until then the kubelet may write an older one again, without the reason (needsReconcile; seen
+// with 1.37.0 on a busy node). A kubelet before 1.29 has no condition for the sandbox.
 func kubeletKnows(pod *v1.Pod) bool {
 	status := pod.Status
 	all := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
@@ -51,6 +54,10 @@ func kubeletKnows(pod *v1.Pod) bool {
 		if c.State.Running != nil {
 			return false
 		}
+	}
+	//guard: a reason is read once the sandbox has ended
+	if sandbox := condition(pod, v1.PodReadyToStartContainers); sandbox != nil && sandbox.Status == v1.ConditionTrue {
+		return false
 	}
 	ready := condition(pod, v1.PodReady)
 	return ready == nil || ready.Reason == podFailed || ready.Reason == podCompleted
