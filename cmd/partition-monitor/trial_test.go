@@ -559,9 +559,6 @@ func TestTryBelowUsage(t *testing.T) {
 	section("532Mi") // inactive page cache is not in use
 	n.says(exitOK, "is tried until", "try", triedFile)
 	n.says(exitOK, "has ended", "try", "--end")
-	section("512Mi\n  memoryBurst: 1Gi") // what is used on loan is lent again
-	n.says(exitOK, "is tried until", "try", triedFile)
-	n.says(exitOK, "has ended", "try", "--end")
 	section("512Mi")
 	n.says(exitOK, "is tried until", "try", "--force", triedFile)
 	n.says(exitOK, "has ended", "try", "--end")

@@ -50,9 +50,8 @@ type Partition struct {
 	Section string `json:"-"`
 	// CPUs is empty if the partition runs on all CPUs.
 	CPUs cpuset.CPUSet `json:"-"`
-	// Threshold is the available memory in bytes below which a pod of it is evicted at once, and Burst
-	// what the node may lend beyond its limit.
-	Threshold, Burst int64 `json:"-"`
+	// Threshold is the available memory in bytes below which a pod of it is evicted at once.
+	Threshold int64 `json:"-"`
 	// Exclusive means that no other pod runs on CPUs.
 	Exclusive bool `json:"-"`
 	// Advertised means that a workload type of the partition has a resource on the Node.

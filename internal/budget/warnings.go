@@ -123,7 +123,7 @@ func (w *remarks) memory(p *Partition) {
 // there is nothing to warn of, or the members are not known.
 func (p *Partition) BelowUse() string {
 	m := p.Members
-	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes+p.Threshold <= p.MemoryBytes+p.Burst {
+	if p.MemoryBytes == 0 || m == nil || m.MemoryUsedBytes+p.Threshold <= p.MemoryBytes {
 		return ""
 	}
 	return fmt.Sprintf("%s.memoryLimit of %s, with a threshold of %s, is below what its %d pods use now, %s: "+
@@ -167,6 +167,7 @@ func short(in *Input, b *Budget, reserved cpuset.CPUSet) []string {
 // whether it includes the partition is not to be seen. It certainly does not if it is smaller than
 // that part and the memory that the services of the node use now.
 func (w *remarks) forgotten(in *Input, b *Budget) {
+	const mebi = 1 << 20
 	share := b.PromisedBytes
 	reserved := b.KubeReserved.MemoryBytes + b.SystemReserved.MemoryBytes
 	if share == 0 || reserved >= share+in.HostBytes {
@@ -189,5 +190,5 @@ func (w *remarks) forgotten(in *Input, b *Budget) {
 	w.add("kubeReserved and systemReserved, %s of memory, do not include the %s%s: the scheduler promises %s of "+
 		"%s memoryLimit to user pods too; raise %s by %s, or accept that user pods have less than promised",
 		text.RoundBytes(reserved), partition, services, text.RoundBytes(share), its, raise,
-		text.RoundBytes(share+in.HostBytes-reserved))
+		text.RoundBytes((share+in.HostBytes-reserved+mebi-1)/mebi*mebi))
 }

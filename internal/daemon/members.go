@@ -4,6 +4,7 @@ import (
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
+	"node-partition.io/node-partition/internal/sizing"
 )
 
 // placement returns where the pods of a partition are by the last reconcile, and false before the
@@ -31,8 +32,9 @@ func (m *monitor) membersMemory() func(partition.Name) (metrics.Members, bool) {
 		members := metrics.Members{
 			RequestBytes: placed.RequestBytes, WaitingBytes: placed.Outside(m.options.Node.Cgroups, warn) + placed.LeftBytes,
 		}
-		a := m.sizes.advice(partition)
-		members.RecommendedBytes, members.Measured = a.LimitBytes, a.Length()
+		if a := m.sizes.advice(partition); a.Length() >= sizing.LeastLength {
+			members.RecommendedBytes, members.Measured = a.LimitBytes, a.Length()
+		}
 		return members, true
 	}
 }

@@ -169,15 +169,9 @@ func (s *sampler) day(name partition.Name) *sizefile.Day {
 	return file.Day()
 }
 
-// advice returns the advice for a partition. It is zero without a record, or if the node has no use
-// for it.
+// advice returns the advice for a partition. It is zero without a record.
 func (s *sampler) advice(name partition.Name) sizing.Advice {
 	s.mu.Lock()
-	a := s.files[name].advice
-	s.mu.Unlock()
-	//guard: a limit that a node does not take is recommended to no fleet
-	if a.Length() < sizing.LeastLength || !a.Protects(node.MemoryCapacity(s.root)) {
-		return sizing.Advice{}
-	}
-	return a
+	defer s.mu.Unlock()
+	return s.files[name].advice
 }

@@ -47,7 +47,7 @@ func BudgetPartitions(partitions []config.Partition, types []partition.Workload)
 	for _, p := range partitions {
 		b := budget.Partition{
 			Name: p.Name, Section: config.SectionPath(p.Name), Resources: budget.Resources{MemoryBytes: int64(p.Limit)},
-			CPUs: p.CPUs, Exclusive: p.Exclusive, Threshold: int64(p.Hard), Burst: int64(p.Burst),
+			CPUs: p.CPUs, Exclusive: p.Exclusive, Threshold: int64(p.Hard),
 			Advertised: slices.ContainsFunc(types, func(w partition.Workload) bool {
 				return w.Advertise && w.Partition == p.Name
 			}),

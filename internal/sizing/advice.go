@@ -72,10 +72,6 @@ func Advise(h History, requests uint64, threshold func(limit uint64) uint64) Adv
 // Length returns the time that was measured.
 func (a *Advice) Length() time.Duration { return time.Duration(a.Seconds) * time.Second }
 
-// Protects reports whether the limit is below the memory of a node, in bytes: 0 if that is not
-// known. No other limit protects anything, and the generator refuses it.
-func (a *Advice) Protects(memory uint64) bool { return memory == 0 || a.LimitBytes < memory }
-
 // Claim says what the limit promises, and what that stands on.
 func (a *Advice) Claim() string {
 	return fmt.Sprintf("%s: for %d members and %s, 1 of %d such nodes would exceed it in the %s after",

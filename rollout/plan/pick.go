@@ -6,16 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Replicas has the nodes of the ready pods of each workload, by the UID of its controller.
+// Replicas has the nodes of the ready pods of each workload, by the UID of its controller: false
+// for a node whose pod is being deleted, which may be Ready until it is gone.
 type Replicas map[types.UID]map[string]bool
 
 // Add counts a pod of the partition. What has a pod on each node is no workload with replicas.
 func (r Replicas) Add(p *v1.Pod) {
 	owner := metav1.GetControllerOf(p)
 	if owner == nil || owner.Kind == "DaemonSet" || owner.Kind == "Node" || p.Spec.NodeName == "" {
-		return
-	}
-	if p.DeletionTimestamp != nil { // it may be Ready until it is gone
 		return
 	}
 	for _, c := range p.Status.Conditions {
@@ -25,7 +23,7 @@ func (r Replicas) Add(p *v1.Pod) {
 		if r[owner.UID] == nil {
 			r[owner.UID] = map[string]bool{}
 		}
-		r[owner.UID][p.Spec.NodeName] = true
+		r[owner.UID][p.Spec.NodeName] = r[owner.UID][p.Spec.NodeName] || p.DeletionTimestamp == nil
 	}
 }
 
@@ -56,8 +54,8 @@ func (r Replicas) takesLast(node string, taken map[string]bool) bool {
 			continue
 		}
 		left := 0
-		for n := range nodes {
-			if n != node && !taken[n] {
+		for n, stays := range nodes {
+			if n != node && !taken[n] && stays {
 				left++
 			}
 		}

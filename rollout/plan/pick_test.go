@@ -46,6 +46,9 @@ func TestPick(t *testing.T) {
 		{"a third one that leaves", []*v1.Pod{
 			replica("ReplicaSet", "dns", "a", "True"), replica("ReplicaSet", "dns", "b", "True"), leaves(replica("ReplicaSet", "dns", "z", "True")),
 		}, nil, 2, []string{"a", "c"}},
+		{"one of two leaves a node that changes", []*v1.Pod{
+			replica("ReplicaSet", "dns", "a", "True"), leaves(replica("ReplicaSet", "dns", "b", "True")),
+		}, []string{"b"}, 1, []string{"c"}},
 		{"a single replica does not keep its node", []*v1.Pod{replica("ReplicaSet", "one", "a", "True")}, []string{"b"}, 1, []string{"a"}},
 		{"a DaemonSet is on each node", []*v1.Pod{replica("DaemonSet", "net", "a", "True"), replica("DaemonSet", "net", "b", "True")}, nil, 2, []string{"a", "b"}},
 	} {

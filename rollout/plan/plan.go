@@ -145,7 +145,7 @@ func Decide(in Input) Decision {
 	case stopped:
 		// A node that has failed is tried again, after its back-off. No other node is put at risk.
 		r.Starts = r.retries
-		r.Free = max(0, 1-len(r.Busy)-len(r.soaking))
+		r.Free = max(0, min(limit+len(r.unready)-len(r.Busy)-len(r.soaking), 1-len(r.Busy)))
 	}
 	nodes.Updating = int32(len(r.Busy) + len(r.soaking))
 	// a NodePartition that is being deleted waits for the pods of its nodes

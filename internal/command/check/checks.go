@@ -166,9 +166,11 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 			differs("memory.high", high, wanted)
 		}
 	}
-	text, _ := c.file(path, "cpuset.cpus") // without the controller there is none
-	if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
-		differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
+	text, err := c.cgroups.ReadFile(path, "cpuset.cpus")
+	cpus, invalid := cpuset.Parse(strings.TrimSpace(string(text)))
+	unread := err != nil && !errors.Is(err, fs.ErrNotExist) // without the controller there is none
+	if !unread && invalid == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
+		differs("cpuset.cpus", strconv.Quote(strings.TrimSpace(string(text))), strconv.Quote(want.CPUs.String()))
 	}
 	if found == nil {
 		found = saying(state.OK, "%s is active with its limits", slice)

@@ -43,16 +43,16 @@ type container struct {
 	scope string
 }
 
-// containers returns the running containers of the members of a partition, and for
-// partition.Default those of the pods of none.
-func (t *tree) containers(name partition.Name) []container {
+// containers returns the running containers of the pods of some partitions, or of none, which is
+// partition.Default.
+func (t *tree) containers(counts func(partition.Name) bool) []container {
 	var list []container
 	for _, pod := range t.pods {
 		of := t.members.Partition(partition.Pod{
 			Namespace: pod.Namespace, Guaranteed: pod.Status.QOSClass == v1.PodQOSGuaranteed,
 			Origin: partition.OriginOf(pod.Annotations),
 		})
-		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || of != name {
+		if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || !counts(of) {
 			continue
 		}
 		specs := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
@@ -75,7 +75,7 @@ func (t *tree) exclusiveMembers(p *config.Partition) {
 	if t.kubelet.Kubelet.CPUManagerPolicy != static {
 		return
 	}
-	for _, c := range t.containers(p.Name) {
+	for _, c := range t.containers(func(of partition.Name) bool { return of == p.Name }) {
 		text := t.cgroups[c.scope][cpusetCPUs]
 		set, err := cpuset.Parse(text)
 		request := c.spec.Resources.Requests.Cpu()
@@ -130,7 +130,13 @@ func restart(kubelet *node.KubeletSettings) string {
 // for all of them.
 func (t *tree) userPods(p *config.Partition) {
 	var there []string
-	for _, c := range t.containers(partition.Default) {
+	// Partitions may share CPUs.
+	others := func(of partition.Name) bool {
+		return of != p.Name && !slices.ContainsFunc(t.partitions, func(other config.Partition) bool {
+			return other.Name == of && !other.CPUs.Intersection(p.CPUs).IsEmpty()
+		})
+	}
+	for _, c := range t.containers(others) {
 		set, err := cpuset.Parse(t.cgroups[c.scope][effectiveCPUs])
 		if err == nil && !set.Intersection(p.CPUs).IsEmpty() {
 			there = append(there, c.scope)

@@ -102,7 +102,7 @@ func (a *Advice) judge(r *sizefile.Record, inRun bool, memory uint64) {
 	case length < week:
 		a.warn("%s were measured: what happens once a week is not in the figures, and with a week there is less slack", sizing.Text(length))
 	}
-	if !a.Protects(memory) {
+	if memory > 0 && a.LimitBytes >= memory {
 		a.NoSection = append(a.NoSection, fmt.Sprintf("the limit of %s is not below the memory of the node, %s: it protects nothing; "+
 			"give the pods of the partition less to do, or the node more memory", text.Bytes(a.LimitBytes), text.Bytes(memory)))
 	}

@@ -331,8 +331,14 @@ func goBack(ctx context.Context, n host.Node) error {
 
 // leftTrial returns an error if the units of a trial that has ended are still there.
 func leftTrial(n host.Node) error {
+	d, err := decision.Read(string(n.Root))
+	switch {
+	case errors.Is(err, decision.ErrNone):
+		return nil
+	case err != nil:
+		return err
 	//guard: a trial whose units stay has not ended
-	if d, err := decision.Read(string(n.Root)); err == nil && d.Trial {
+	case d.Trial:
 		return errors.New(
 			"the configuration to go back to is not valid, and the units of the trial stay; repair it (partition-monitor check) and run systemctl daemon-reload",
 		)

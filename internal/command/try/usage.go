@@ -42,8 +42,8 @@ func warnOfMembers(ctx context.Context, n host.Node, asked *node.Desired) []stri
 }
 
 func checkUsageOf(cgroups cgroups.FS, asked *config.Partition) error {
-	limit := asked.Max() // what is used on loan is lent again
-	if asked.Limit == 0 {
+	limit := asked.Limit
+	if limit == 0 {
 		return nil
 	}
 	reading, err := cgroups.ReadMemory(partition.CgroupPath(asked.Name.Slice()))
@@ -58,21 +58,19 @@ func checkUsageOf(cgroups cgroups.FS, asked *config.Partition) error {
 		return fmt.Errorf(
 			"memoryLimit %s, with a threshold of %s, is below what the partition uses now, %s: pods would be evicted at once; "+
 				"want %s or more (partition-monitor recommend), or --force",
-			text.Bytes(asked.Limit), text.Bytes(hard), text.Bytes(used), text.Bytes(enough(asked, used)),
+			text.Bytes(limit), text.Bytes(hard), text.Bytes(used), text.Bytes(enough(asked, used)),
 		)
 	}
 	return nil
 }
 
-// enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold and
-// a burst may be percentages, which grow with the limit.
+// enough returns a limit in whole mebibytes that leaves used below its threshold. A threshold may
+// be a percentage, which grows with the limit.
 func enough(asked *config.Partition, used uint64) uint64 {
 	const mebi, most = 1 << 20, 100
 	limit := used
 	for range most {
-		t := asked.At(limit)
-		needed := used + t.Hard
-		limit = (needed - min(t.Burst, needed) + mebi - 1) / mebi * mebi
+		limit = (used + asked.At(limit).Hard + mebi - 1) / mebi * mebi
 	}
 	return limit
 }

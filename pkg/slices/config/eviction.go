@@ -81,19 +81,25 @@ func (p *Partition) At(limit uint64) thresholds.Thresholds {
 }
 
 // readAmounts reads the fields that are compared with the limit. Without a limit it warns of them:
-// no amount of memory is available then. A limit that is recommended has them in it (At).
+// no amount of memory is available then.
 func (c *checker) readAmounts(p *Partition) {
 	p.MaxPodGrace = -1
 	a := &p.amounts
 	//guard: a section without a limit has the least threshold of the node
 	a.least = StatErrorBytes(c.node.CPUs)
-	limited := c.section[limitField] != nil
-	if !limited {
+	if c.section[limitField] == nil {
+		c.memoryBurst(amount{})
 		for _, field := range []string{hardField, softField, softPeriodField, podPeriodField, reclaimField, highField} {
 			if c.section[field] != nil {
 				c.warn(field, "does nothing without memoryLimit")
 			}
 		}
+		// A limit that is recommended has them in it (At). What is wrong with them counts with a limit.
+		valid := len(c.problems)
+		a.hard, a.soft = c.threshold(hardField, c.signal(hardField, "")), c.threshold(softField, c.signal(softField, ""))
+		//guard: thresholds that do nothing refuse no section
+		c.problems = c.problems[:valid]
+		return
 	}
 	a.hard = c.threshold(hardField, c.signal(hardField, "100Mi"))
 	a.burst = c.memoryBurst(a.hard)
@@ -125,7 +131,7 @@ func (c *checker) readAmounts(p *Partition) {
 	}
 	// The kubelet does not warn of fields that do nothing.
 	for _, field := range []string{softPeriodField, podPeriodField} {
-		if limited && c.section[field] != nil && c.section[softField] == nil {
+		if c.section[field] != nil && c.section[softField] == nil {
 			c.warn(field, "does nothing without %s", softField)
 		}
 	}

@@ -171,9 +171,13 @@ func TestNewPartitionEdges(t *testing.T) {
 	}
 }
 
-// TestAtWithoutLimit: recommend asks for the threshold of a section that only measures, and it is
-// never less than what the kernel's counts may be off by.
+// TestAtWithoutLimit: recommend asks for the threshold of a section that only measures. It is never
+// less than what the kernel's counts may be off by, and one that cannot be read refuses nothing.
 func TestAtWithoutLimit(t *testing.T) {
+	const section = `{"namespaces": ["a"], "evictionHard": {"memory.available": "300Mi"}, "evictionSoft": {"memory.available": "much"}}`
+	if p, _, err := planned(t, section, kubeletconfig.Kubelet{}); err != nil || p.At(1<<30).Hard != 300<<20 || p.Hard != 0 {
+		t.Errorf("%+v, %v; want 300Mi of a limit", p, err)
+	}
 	p, _, err := planned(t, `{"namespaces": ["a"]}`, kubeletconfig.Kubelet{})
 	if want := 3 * 2 * 64 * uint64(os.Getpagesize()); err != nil || p.amounts.least != want {
 		t.Errorf("%d with three CPUs, %v; want %d", p.amounts.least, err, want)
