@@ -48,7 +48,7 @@ func (c *checks) swapOf(name partition.Name, want *uint64) []state.Finding {
 		return saying(state.OK, "%s uses none", slice)
 	}
 	change := fmt.Sprintf("set %s=0 in %s and run systemctl daemon-reload, or swapoff -a", kubeletconfig.SwapMaxKey, kubeletconfig.SettingsPath)
-	if name != partition.System { // the setting is about that one alone
+	if name != partition.First { // the setting is about that one alone
 		change = "systemctl set-property " + slice + " MemorySwapMax=0, or swapoff -a"
 	}
 	return changing(state.Warning, change,
