@@ -179,7 +179,7 @@ func (m *monitor) build() {
 	m.burst = m.measureBurst()
 	m.partitions.units = m.units
 	m.partitions.failed = m.complaints("the slice of a partition could not be started; the next reconcile tries again")
-	m.partitions.unstopped = m.complaints(unstopped)
+	m.partitions.unstopped = m.complaints(stopFailed)
 	//guard: the metrics follow passes and polls
 	m.metrics.Follow(&m.table)
 	m.metrics.FollowMembers(m.membersMemory())
@@ -344,7 +344,7 @@ const askAgain = 10 * time.Second
 func (m *monitor) removePartitions(ctx context.Context) {
 	for _, name := range m.partitions.names() {
 		if m.isOurs(name) {
-			m.stopSlices(ctx, name, m.complaints(unstopped))
+			m.stopSlices(ctx, name, m.complaints(stopFailed))
 		}
 	}
 	m.leaveNode(ctx)
@@ -372,7 +372,7 @@ func (m *monitor) stopEmptied(ctx context.Context) {
 		defer cancel()
 		for _, name := range names {
 			if m.exists(name) && !now.IsKubelets(name) {
-				m.stopSlices(stopping, name, m.complaints(unstopped))
+				m.stopSlices(stopping, name, m.complaints(stopFailed))
 			}
 		}
 	}

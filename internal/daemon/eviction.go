@@ -81,7 +81,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 
 // spare returns what reads the memory that the node can lend to a partition. That is not known
 // while a kubelet runs that does not tell its pods: a pod that it has just started would count for
-// nothing. While no kubelet runs, the last list that one has sent counts.
+// nothing. While no kubelet runs, the list that the last one has sent counts.
 func (m *monitor) spare(to partition.Name) func() (evict.Spare, error) {
 	return func() (evict.Spare, error) {
 		threshold := m.pressure.Load()

@@ -247,8 +247,8 @@ func (m *monitor) removeEmpty(ctx context.Context, empty []partition.Name) {
 	}
 }
 
-// unstopped is what a failure of stopSlices means.
-const unstopped = "stopping a slice of the partition failed; stop it with systemctl stop"
+// stopFailed is the message for a slice that systemd did not stop.
+const stopFailed = "stopping a slice of the partition failed; stop it with systemctl stop"
 
 // stopSlices stops the slices of a partition that is switched off and empty. A failure is logged
 // but not returned: exiting with an error would make systemd restart this program, again and again.

@@ -30,7 +30,7 @@ type Input struct {
 	// empties means that a kubelet that starts has to start the monitor for a partition that is
 	// switched off.
 	empties bool
-	// ownSlices lists, of the slices to write, those that have a unit file of the node's own.
+	// ownSlices lists the slices to write for which the node has a unit file already.
 	ownSlices []string
 	// kept holds, by path, the files of the current output that stay for the rest of the boot.
 	kept map[string]string

@@ -166,11 +166,12 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 			differs("memory.high", high, wanted)
 		}
 	}
-	text, err := c.cgroups.ReadFile(path, "cpuset.cpus")
-	cpus, invalid := cpuset.Parse(strings.TrimSpace(string(text)))
-	unread := err != nil && !errors.Is(err, fs.ErrNotExist) // without the controller there is none
-	if !unread && invalid == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
-		differs("cpuset.cpus", strconv.Quote(strings.TrimSpace(string(text))), strconv.Quote(want.CPUs.String()))
+	data, err := c.cgroups.ReadFile(path, "cpuset.cpus")
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // without the controller there is none
+		text := strings.TrimSpace(string(data))
+		if cpus, err := cpuset.Parse(text); err == nil && !cpus.Equals(want.CPUs) && (!want.CPUs.IsEmpty() || !c.all(cpus)) {
+			differs("cpuset.cpus", strconv.Quote(text), strconv.Quote(want.CPUs.String()))
+		}
 	}
 	if found == nil {
 		found = saying(state.OK, "%s is active with its limits", slice)
@@ -178,8 +179,9 @@ func (c *checks) sliceOf(want *config.Partition) []state.Finding {
 	return found
 }
 
-// all reports whether these are all CPUs that pods have beside exclusive ones. A partition without
-// a cpuset gets those beside an exclusive one, and one that had a cpuset and has processes.
+// all reports whether these are all CPUs that pods have beside exclusive ones. The generator gives
+// them to a partition without a cpuset, if another one is exclusive, or if it had a cpuset before
+// and has processes.
 func (c *checks) all(cpus cpuset.CPUSet) bool {
 	_, pods, err := c.cgroups.CPUs(partition.CgroupPath(partition.Default.Slice()))
 	return err == nil && pods.IsSubsetOf(cpus.Union(config.ExclusiveCPUs(c.desired.Partitions)))

@@ -121,7 +121,7 @@ func TestSliceWithoutController(t *testing.T) {
 	}
 }
 
-// TestRestartKubelet: the state of the CPU manager is where this kubelet has it.
+// TestRestartKubelet: the remedy removes the CPU manager's state from the kubelet's --root-dir.
 func TestRestartKubelet(t *testing.T) {
 	t.Parallel()
 	if text := restart(&node.KubeletSettings{RootDir: "/data/kubelet"}); !strings.Contains(text, " /data/kubelet/cpu_manager_state,") {

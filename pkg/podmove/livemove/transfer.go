@@ -19,8 +19,8 @@ type transfer struct {
 	anchor     *anchor // in the new scope until other processes are
 	record     record
 	properties []systemd.Property
-	// moved counts the processes that were moved, without those that they forked meanwhile.
-	moved int
+	// moved means that a round has had processes to move.
+	moved bool
 }
 
 // prepare reads what the new scope needs besides properties, and starts the anchor, unless the
@@ -58,7 +58,7 @@ func (t *transfer) run(ctx context.Context) error {
 	var finishing sync.WaitGroup
 	finishing.Go(func() { finishErr = t.finish(t.record) })
 	err := t.moveAll(ctx)
-	if err == nil && t.moved > 0 {
+	if err == nil && t.moved {
 		// The container keeps the scope alive now, and is to be alone in it when we return.
 		t.anchor.end()
 		<-t.anchor.gone
@@ -78,7 +78,7 @@ func (t *transfer) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errIncomplete, err)
 	}
-	if t.moved == 0 {
+	if !t.moved {
 		err = ErrGone
 	}
 	return errors.Join(err, t.record.remove(t.StateDir))
@@ -143,7 +143,7 @@ func (t *transfer) rounds(n int) (empty bool, err error) {
 var errFirstRound = errors.New("the processes cannot be moved")
 
 func (t *transfer) round() error {
-	first := t.moved == 0
+	first := !t.moved
 	err := t.moveHeld()
 	if err != nil && first {
 		return fmt.Errorf("%w: %w", errFirstRound, err)
@@ -157,7 +157,7 @@ func (t *transfer) moveHeld() error {
 		return err
 	}
 	defer held.release()
-	t.moved += held.count()
+	t.moved = t.moved || held.count() > 0
 	return held.moveTo(t.dir(t.newCgroup))
 }
 

@@ -172,7 +172,7 @@ func TestNewPartitionEdges(t *testing.T) {
 }
 
 // TestAtWithoutLimit: recommend asks for the threshold of a section that only measures. It is never
-// less than what the kernel's counts may be off by, and one that cannot be read refuses nothing.
+// less than what the kernel's counts may be off by. An invalid threshold refuses no such section.
 func TestAtWithoutLimit(t *testing.T) {
 	const section = `{"namespaces": ["a"], "evictionHard": {"memory.available": "300Mi"}, "evictionSoft": {"memory.available": "much"}}`
 	if p, _, err := planned(t, section, kubeletconfig.Kubelet{}); err != nil || p.At(1<<30).Hard != 300<<20 || p.Hard != 0 {
