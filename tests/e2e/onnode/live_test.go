@@ -109,7 +109,7 @@ func TestLiveMove(t *testing.T) {
 	controls := controlFiles(t, box.cgroup)
 	pids := file(t, box.cgroup, "cgroup.procs")
 
-	if err := m.Move(t.Context(), box.request); err != nil {
+	if err := mover(t, running{m.Systemd, t}).Move(t.Context(), box.request); err != nil {
 		t.Fatal(err)
 	}
 	box.wantWhole(t, m)
@@ -274,6 +274,18 @@ func stopScope(t *testing.T, c *systemd.Client, name string) {
 		t.Fatal(err)
 	}
 	wantNothingLeft(t, id)
+}
+
+// running is a systemd that is to freeze no scope: a container that does not fork is moved while it
+// runs.
+type running struct {
+	livemove.Systemd
+	t *testing.T
+}
+
+func (r running) Freeze(ctx context.Context, name string) error {
+	r.t.Errorf("%s is frozen", name)
+	return r.Systemd.Freeze(ctx, name)
 }
 
 // forgetful is a systemd that does not return the device rules.
