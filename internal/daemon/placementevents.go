@@ -7,6 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/pkg/podmove"
+	"node-partition.io/node-partition/pkg/podmove/livemove"
 	"node-partition.io/node-partition/pkg/podmove/report"
 )
 
@@ -42,6 +43,11 @@ func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
 }
 
 func (e *placementEvents) Placed(p podmove.Placement) {
+	//guard: a container that ends while it is moved has not failed to be placed
+	if errors.Is(p.Err, livemove.ErrGone) {
+		e.of(*p.Move).Info("a container ended before its processes were moved", "container", p.Container.Name, "error", p.Err)
+		return
+	}
 	e.metrics.Placed(p)
 	switch {
 	case p.Err == nil:

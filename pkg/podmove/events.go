@@ -51,7 +51,8 @@ type Placement struct {
 	Took time.Duration
 	// Err is nil if the container is in its place. ErrInVain means that the pod is not restarted
 	// again, and no other pod until it is back. ErrWrongPlace means that no other pod is restarted
-	// either. After any other error the move is tried again.
+	// either. After any other error the move is tried again. livemove.ErrGone means that the
+	// container has ended meanwhile.
 	Err error
 	// Move is nil at creation.
 	Move *Move

@@ -239,7 +239,8 @@ func TestMoveRefused(t *testing.T) {
 		change func(f *fake, r *Request, dir string) error
 		want   error
 	}{
-		"no unit":   {func(f *fake, _ *Request, _ string) error { f.properties = nil; return nil }, ErrGone},
+		"no unit":   {func(f *fake, _ *Request, _ string) error { f.properties = nil; return nil }, systemd.ErrNoUnit},
+		"ended":     {func(f *fake, _ *Request, dir string) error { f.properties = nil; return os.RemoveAll(dir) }, ErrGone},
 		"no cgroup": {func(_ *fake, _ *Request, dir string) error { return os.RemoveAll(dir) }, ErrGone},
 		"empty":     {func(*fake, *Request, string) error { return nil }, ErrGone},
 		"own cgroups": {func(_ *fake, _ *Request, dir string) error {

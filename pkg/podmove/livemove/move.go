@@ -1,6 +1,7 @@
 package livemove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,9 @@ func (m Mover) move(ctx context.Context, r Request) error {
 	reading.Wait()
 	defer t.anchor.end()
 	if errors.Is(err, systemd.ErrNoUnit) {
-		return fmt.Errorf("%w: %w", ErrGone, err)
+		// systemd removes the cgroup of a scope that has ended before it forgets the unit.
+		//guard: a container whose unit systemd does not know has not ended
+		return cmp.Or(m.movable(r.Cgroup), err)
 	}
 	if err != nil {
 		return err
