@@ -216,14 +216,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		k.step(ctx, time.Now())
 		k.tried.Store(true)
-		next := time.After(k.look)
-		if k.isIdle() {
-			next = nil
-		}
 		select {
 		case <-ctx.Done():
 		case <-k.changed:
-		case <-next:
+		case <-k.next():
 		}
 	}
 	k.farewell(ctx)
@@ -246,11 +242,18 @@ func (k *Keeper) isRequested() bool {
 	return k.options.Facts != nil || k.options.Memory != nil || len(k.types) > 0
 }
 
-// isIdle reports whether there is nothing to write, and nothing to remove.
-func (k *Keeper) isIdle() bool {
+// next returns a channel that tells when to step again. It is nil if there is nothing to write, and
+// nothing to remove. A node without a kubeconfig is never asked what there is to remove.
+func (k *Keeper) next() <-chan time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.isRequested() && k.looked && k.written.IsEmpty() && !k.unsaved
+	switch {
+	case k.isRequested(), !k.written.IsEmpty(), k.unsaved:
+		return time.After(k.look)
+	case !k.looked:
+		return time.After(10 * k.look)
+	}
+	return nil
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.

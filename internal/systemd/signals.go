@@ -159,7 +159,12 @@ func bodyAt[T any](s *dbus.Signal, i int) T {
 	return value
 }
 
-// ofPods reports whether a unit may be a slice of pods or a scope of a container.
+// ofPods reports whether a unit may be a slice of pods or a scope of a container. Scopes of logind
+// and of systemd-run, with which the kubelet mounts volumes, are none: a cron job each minute would
+// cause four reconciles.
 func ofPods(unit string) bool {
-	return strings.HasSuffix(unit, ".scope") || strings.HasSuffix(unit, ".slice") && strings.HasPrefix(unit, "kubepods")
+	if strings.HasSuffix(unit, ".slice") {
+		return strings.HasPrefix(unit, "kubepods")
+	}
+	return strings.HasSuffix(unit, ".scope") && !strings.HasPrefix(unit, "session-") && !strings.HasPrefix(unit, "run-")
 }

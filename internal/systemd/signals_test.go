@@ -22,6 +22,8 @@ func TestSignals(t *testing.T) {
 	// These signals cause no notification. The next one shows that they were ignored.
 	systemd.emit("UnitNew", "system-getty.slice", unit)
 	systemd.emit("UnitNew", "kubelet.service", unit)
+	systemd.emit("UnitNew", "session-7.scope", unit)
+	systemd.emit("UnitRemoved", "run-r0123.scope", unit)
 	systemd.emit("UnitNew")
 	systemd.emit("UnitNew", uint32(1))
 	systemd.emit("Reloading", true)
