@@ -3,18 +3,20 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/pkg/podmove"
 )
 
-// nriPatience is the longest time for which NRI may be unavailable while the runtime itself
-// answers. After that NRI counts as switched off: its socket file remains when it is.
+// nriPatience is the longest time for which connections to NRI's socket may be refused while the
+// runtime itself answers. After that NRI counts as switched off: its socket file remains when it is.
 const nriPatience = time.Minute
 
 // nri returns the state of creation-time placement. While a runtime restarts we wait for it,
-// instead of moving pods.
+// instead of moving pods. We wait without a bound for one that has taken the connection: containerd
+// synchronizes no plugin while a container has its grace period (containerd/containerd#14083).
 func (m *monitor) nri() podmove.NRIState {
 	if m.plugin.Connected() {
 		return podmove.Working
@@ -25,11 +27,26 @@ func (m *monitor) nri() podmove.NRIState {
 	c := &m.connections
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if since := c.runtimeSince; !since.IsZero() && time.Since(since) > nriPatience &&
-		time.Since(c.nriLost) > nriPatience {
+	//guard: a runtime that has taken the connection over NRI is waited for
+	refused := !c.nriRefused.IsZero() && time.Since(c.nriRefused) > nriPatience
+	if refused && !c.runtimeSince.IsZero() && time.Since(c.runtimeSince) > nriPatience {
 		return podmove.Unavailable
 	}
 	return podmove.Awaited
+}
+
+// nriFailed notes why there is no connection over NRI.
+func (m *monitor) nriFailed(err error) {
+	c := &m.connections
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var dial *net.OpError
+	switch {
+	case !errors.As(err, &dial) || dial.Op != "dial":
+		c.nriRefused = time.Time{}
+	case c.nriRefused.IsZero():
+		c.nriRefused = time.Now()
+	}
 }
 
 // ready returns what keeps us from placing pods as configured, nil if nothing does.
@@ -107,7 +124,5 @@ func (m *monitor) recordConnection(source string, up bool) {
 		c.runtimeSince = time.Now()
 	case source == "runtime":
 		c.runtimeSince = time.Time{}
-	case source == "nri" && !up:
-		c.nriLost = time.Now()
 	}
 }
