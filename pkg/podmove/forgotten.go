@@ -69,6 +69,10 @@ func (r *reading) addForgotten(pod *Pod, slice PodCgroup, known bool) {
 		if err != nil {
 			continue // gone by now, or not readable
 		}
+		//guard: a runtime that lists no container may not be the kubelet's
+		if live && populated && len(r.listed) == 0 {
+			continue
+		}
 		scope := forgottenScope{unit, populated}
 		at, seen := r.forgotten.due[scope]
 		due := seen && !now.Before(at)

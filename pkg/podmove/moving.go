@@ -241,7 +241,8 @@ func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 // newScope returns the name of the scope that replaces a container's. If a move to another
 // partition ended half-way, its scope has one of the names.
 func newScope(m *Move, c Container) string {
-	if m.To == partition.Default {
+	//guard: a container that the runtime has placed in a partition is moved out
+	if m.To == partition.Default && partition.IsLiveMoved(c.Unit) {
 		return partition.RuntimeScope(c.Unit)
 	}
 	scope := partition.LiveScope(c.Unit)

@@ -383,19 +383,22 @@ func TestReconcilerBetweenPartitions(t *testing.T) {
 func TestNewScope(t *testing.T) {
 	t.Parallel()
 	const scope, moved = "crio-1.scope", "partition-crio-1.scope"
-	to := &Move{To: telemetry, Slice: "to.slice"}
 	for name, test := range map[string]struct {
+		to   partition.Name
 		c    Container
 		want string
 	}{
-		"first":                         {Container{Unit: scope}, moved},
-		"second":                        {Container{Unit: moved}, "partition-again-" + scope},
-		"again after half of it":        {Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "to.slice"}, moved},
-		"half of it in another place":   {Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "third.slice"}, "partition-again-" + scope},
-		"the rest in another place":     {Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "to.slice"}, "partition-again-" + scope},
-		"half of a move between others": {Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "third.slice"}, scope},
+		"first":                         {telemetry, Container{Unit: scope}, moved},
+		"second":                        {telemetry, Container{Unit: moved}, "partition-again-" + scope},
+		"again after half of it":        {telemetry, Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "to.slice"}, moved},
+		"half of it in another place":   {telemetry, Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "third.slice"}, "partition-again-" + scope},
+		"the rest in another place":     {telemetry, Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "to.slice"}, "partition-again-" + scope},
+		"half of a move between others": {telemetry, Container{Unit: moved, AlsoUnit: "partition-again-" + scope, AlsoSlice: "third.slice"}, scope},
+		"back":                          {partition.Default, Container{Unit: moved}, scope},
+		"placed by the runtime, out":    {partition.Default, Container{Unit: scope}, moved},
+		"and half of it":                {partition.Default, Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "to.slice"}, moved},
 	} {
-		if got := newScope(to, test.c); got != test.want {
+		if got := newScope(&Move{To: test.to, Slice: "to.slice"}, test.c); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}

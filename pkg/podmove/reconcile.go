@@ -126,13 +126,14 @@ func (r *Reconciler) Config() Policy {
 	return r.config
 }
 
-// forgive allows restarts of pods that were stopped in vain. It is called with mu held.
+// forgive allows restarts of pods that were stopped in vain, after their back-off. It is called with
+// mu held.
 func (r *Reconciler) forgive() {
 	r.restartsFail = false
 	for uid, f := range r.failed {
-		if f.givenUp {
-			delete(r.failed, uid)
-		}
+		//guard: a connection that comes and goes restarts no pod each time
+		f.givenUp = false
+		r.failed[uid] = f
 	}
 }
 

@@ -447,6 +447,26 @@ func TestReconcilerWrongPlace(t *testing.T) {
 	})
 }
 
+// TestReconcilerConnectionFlaps: a runtime that does not follow its instructions connects again every
+// ten seconds. The pod is restarted less and less often.
+func TestReconcilerConnectionFlaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.comesBack = defaultA
+		r, _ := h.reconciler(Working, members)
+		start(t, r)
+		for range 360 {
+			<-time.After(10 * time.Second)
+			h.placer.connected.Add(1)
+			r.Wake()
+		}
+		synctest.Wait()
+		if n := h.restarts(); n < 5 || n > 8 {
+			t.Errorf("%d restarts in an hour, want one after 30 s, doubled each time up to 30 min", n)
+		}
+	})
+}
+
 // TestReconcilerOvertaken: the configuration changes while a container is restarted, which comes
 // back where it belongs now. The runtime has placed it, and the next pod is restarted.
 func TestReconcilerOvertaken(t *testing.T) {

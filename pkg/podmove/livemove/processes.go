@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,7 +87,8 @@ func hold(dir, cgroup string) (processes, error) {
 // in reports whether the process is in a cgroup, according to /proc.
 func (p process) in(cgroup string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-	return err == nil && string(text) == "0::/"+cgroup+"\n"
+	// Hierarchies of cgroup v1 that somebody has mounted have lines of their own.
+	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "0::/"+cgroup)
 }
 
 // ended reports whether the process has exited, so that its PID may belong to another one.

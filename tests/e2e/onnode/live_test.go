@@ -85,6 +85,20 @@ func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 	}
 }
 
+// TestLiveMoveBesideV1: somebody has mounted a hierarchy of cgroup v1, which each process has a line
+// of in /proc/PID/cgroup.
+func TestLiveMoveBesideV1(t *testing.T) {
+	dir := t.TempDir()
+	shell(t, "mount -t cgroup -o none,name=other none "+dir)
+	t.Cleanup(func() { shell(t, "umount "+dir) })
+	m := mover(t, connect(t, systemd.Options{}))
+	box := startContainer(t, "besidev1", 1, "exec sleep 1000")
+	if err := m.Move(t.Context(), box.request); err != nil {
+		t.Fatal(err)
+	}
+	box.wantWhole(t, m)
+}
+
 func TestLiveMove(t *testing.T) {
 	c := connect(t, systemd.Options{})
 	m := mover(t, c)
