@@ -26,7 +26,7 @@ func (m *Manager) choose(s *Situation) Decision {
 		if d.Victim.Containers = m.stoppable(*d.Victim); len(d.Victim.Containers) > 0 {
 			return d
 		}
-		i := slices.IndexFunc(s.Pods, func(p Pod) bool { return p.UID == d.Victim.UID })
+		i := slices.IndexFunc(s.Pods, func(p Pod) bool { return p.Cgroup == d.Victim.Cgroup })
 		s.Pods[i].Empty = true
 		if now := Measure(m.Cgroups, s.Pods[i:i+1], m.warnings.warn); len(now) == 0 || now[0].Measured {
 			s.Pods = slices.Replace(s.Pods, i, i+1, now...)

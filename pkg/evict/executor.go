@@ -69,8 +69,13 @@ func (x *executor) stop(ctx context.Context, e *execution, atLimit bool) {
 	}
 	//guard: the state is written before a pod is stopped
 	saved := x.save()
+	record := e.record()
+	if record.Grace > 0 {
+		//guard: the grace period that the runtime is told does not begin again with the program
+		record.Grace = max(leastGrace, record.Grace-time.Since(e.signalledAt))
+	}
 	//guard: no limit is lowered that the next run could not give back
-	x.containers.stop(ctx, e.record(), atLimit && saved)
+	x.containers.stop(ctx, record, atLimit && saved)
 }
 
 // isTold reports whether the dry run of a pod was reported a moment ago.
@@ -122,8 +127,7 @@ func (x *executor) resume(ctx context.Context, s Situation, read bool) {
 			x.report(ctx, e)
 			continue
 		}
-		//guard: without a reading no container is killed as at the limit
-		x.stop(ctx, e, read && s.atLimit())
+		x.stop(ctx, e, s.atLimit())
 	}
 }
 

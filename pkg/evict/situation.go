@@ -100,8 +100,10 @@ func (s Situation) Effective() Settings {
 // second on a busy node.
 const nearLimit = 16 << 20
 
-// atLimit reports whether the kernel may be about to kill at the limit in force.
+// atLimit reports whether the kernel may be about to kill at the limit in force. Without a reading
+// that is not known.
 func (s Situation) atLimit() bool {
 	//guard: with room left no limit of a container is lowered
-	return s.Memory.Max != cgroups.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
+	//guard: without a reading no container is killed as at the limit
+	return s.Memory.Max > 0 && s.Memory.Max != cgroups.Unlimited && s.Memory.Available(s.Memory.Max) < nearLimit
 }
