@@ -205,14 +205,14 @@ func TestInstalledAndUpgraded(t *testing.T) {
 	t.Run("with a section", func(t *testing.T) {
 		m := newMachine(t)
 		m.write("run/systemd/generator/kubepods-system.slice", "")
-		m.wants(append(slices.Clone(first), "start --no-block partition-monitor.service"), "rpm-post", "1")
+		m.wants(append(slices.Clone(first), "start --no-block partition-generator-apply.path partition-monitor.service"), "rpm-post", "1")
 	})
 }
 
 // TestUnfitMachine: a package installs on a machine that cannot have a partition, changes nothing
 // there, and says why in one line. It is removed without a word.
 func TestUnfitMachine(t *testing.T) {
-	forgotten := []string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}
+	forgotten := []string{"daemon-reload", "--quiet stop partition-generator-* partition-monitor.service", "--quiet reset-failed partition-*"}
 	for name, test := range map[string]struct {
 		why    string
 		change func(m machine)
@@ -425,7 +425,7 @@ func TestRemoved(t *testing.T) {
 			t.Error("the end of the trial is there: the generator goes back")
 		}
 		m.wants([]string{
-			"daemon-reload", "--quiet stop partition-generator-*", "set-property --runtime kubepods-system.slice Markers=", "--quiet reset-failed partition-*",
+			"daemon-reload", "--quiet stop partition-generator-* partition-monitor.service", "set-property --runtime kubepods-system.slice Markers=", "--quiet reset-failed partition-*",
 		}, steps[2], steps[3])
 		if m.exists("run/node-partition") {
 			t.Error("/run/node-partition is left")
@@ -553,7 +553,7 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 		t.Errorf("the removal does not wait for the pod:\n%s", out)
 	}
 	m.wants([]string{
-		"daemon-reload", "--quiet stop partition-generator-*", "set-property --runtime kubepods-my_batch.slice Markers=",
+		"daemon-reload", "--quiet stop partition-generator-* partition-monitor.service", "set-property --runtime kubepods-my_batch.slice Markers=",
 		"set-property --runtime kubepods-system.slice Markers=", "--quiet reset-failed partition-*",
 	}, "deb-postrm", "remove")
 }
@@ -562,7 +562,7 @@ func TestRemovedAfterSwitchOff(t *testing.T) {
 func TestRemovedWithoutPartition(t *testing.T) {
 	m := newMachine(t)
 	m.wants(nil, "deb-prerm", "remove")
-	m.wants([]string{"daemon-reload", "--quiet stop partition-generator-*", "--quiet reset-failed partition-*"}, "deb-postrm", "remove")
+	m.wants([]string{"daemon-reload", "--quiet stop partition-generator-* partition-monitor.service", "--quiet reset-failed partition-*"}, "deb-postrm", "remove")
 }
 
 // TestPrelaunched: the link for the container runtime is there as long as the program, because an
@@ -592,7 +592,7 @@ func TestPrelaunched(t *testing.T) {
 }
 
 // again lists the calls of systemctl that switch a partition on.
-var again = append(slices.Clone(first), "start --no-block partition-monitor.service")
+var again = append(slices.Clone(first), "start --no-block partition-generator-apply.path partition-monitor.service")
 
 // TestRemovalAborted: dpkg undoes a removal that fails, and the partition comes back. An operator's
 // trial, which the removal has not replaced, goes on.

@@ -110,9 +110,10 @@ func (h *Host) change(ctx context.Context, state record.State, p *plan, o record
 		h.Say("trying section %s", p.Section[:12])
 		err = h.try(ctx, p)
 	} else {
-		// Programs that come to a node with a section: as at its boot.
+		// Programs that come to a node with a section: as at its boot. A slice that is active starts none
+		// of the units that it wants.
 		if _, err = h.systemctl(ctx, "start", "slices.target"); err == nil {
-			_, err = h.systemctl(ctx, "start", "--no-block", partition.MonitorService)
+			_, err = h.systemctl(ctx, "start", "--no-block", "partition-generator-apply.path", partition.MonitorService)
 		}
 	}
 	if err != nil {

@@ -69,8 +69,8 @@ func (c *checks) systemd(ctx context.Context) []state.Finding {
 				changing(
 					state.Error,
 					fmt.Sprintf(
-						"systemctl status %s shows why; then systemctl reset-failed %s && systemctl daemon-reload",
-						u["Id"], u["Id"],
+						"systemctl status %s shows why; then systemctl reset-failed %s && systemctl start %s",
+						u["Id"], u["Id"], u["Id"],
 					),
 					"%s has failed (%s)",
 					u["Id"],
