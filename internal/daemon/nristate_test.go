@@ -13,9 +13,9 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
-// TestNRIState: NRI is switched off where its socket has refused connections for a minute. A runtime
-// that has taken the connection and synchronizes no plugin, for as long as a container has its grace
-// period, is waited for.
+// TestNRIState: NRI is switched off where its socket has refused connections for a minute. A
+// runtime that has taken the connection and synchronizes no plugin, for as long as a container has
+// its grace period, is waited for.
 func TestNRIState(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "nri.sock")

@@ -11,7 +11,7 @@ import (
 )
 
 // nriPatience is the longest time for which connections to NRI's socket may be refused while the
-// runtime itself answers. After that NRI counts as switched off: its socket file remains when it is.
+// runtime itself answers. After that NRI counts as switched off: its socket file remains then.
 const nriPatience = time.Minute
 
 // nri returns the state of creation-time placement. While a runtime restarts we wait for it,

@@ -126,8 +126,8 @@ func (r *Reconciler) Config() Policy {
 	return r.config
 }
 
-// forgive allows restarts of pods that were stopped in vain, after their back-off. It is called with
-// mu held.
+// forgive allows restarts of pods that were stopped in vain, after their back-off. It is called
+// with mu held.
 func (r *Reconciler) forgive() {
 	r.restartsFail = false
 	for uid, f := range r.failed {

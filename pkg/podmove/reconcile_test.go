@@ -447,8 +447,8 @@ func TestReconcilerWrongPlace(t *testing.T) {
 	})
 }
 
-// TestReconcilerConnectionFlaps: a runtime that does not follow its instructions connects again every
-// ten seconds. The pod is restarted less and less often.
+// TestReconcilerConnectionFlaps: a runtime that does not follow its instructions connects again
+// every ten seconds. The pod is restarted less and less often.
 func TestReconcilerConnectionFlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)

@@ -85,8 +85,8 @@ func (c container) wantWhole(tb testing.TB, m livemove.Mover) {
 	}
 }
 
-// TestLiveMoveBesideV1: somebody has mounted a hierarchy of cgroup v1, which each process has a line
-// of in /proc/PID/cgroup.
+// TestLiveMoveBesideV1: somebody has mounted a hierarchy of cgroup v1, and /proc/PID/cgroup has
+// another line.
 func TestLiveMoveBesideV1(t *testing.T) {
 	dir := t.TempDir()
 	shell(t, "mount -t cgroup -o none,name=other none "+dir)
