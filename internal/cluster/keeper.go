@@ -243,17 +243,18 @@ func (k *Keeper) isRequested() bool {
 }
 
 // next returns a channel that tells when to step again. It is nil if there is nothing to write, and
-// nothing to remove. A node without a kubeconfig is never asked what there is to remove.
+// nothing to remove. A removal has nothing to look at before its next attempt: a node without a
+// kubeconfig makes one each ten seconds, for ever.
 func (k *Keeper) next() <-chan time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case k.isRequested(), !k.written.IsEmpty(), k.unsaved:
+	case k.isRequested():
 		return time.After(k.look)
-	case !k.looked:
-		return time.After(10 * k.look)
+	case k.looked && k.written.IsEmpty() && !k.unsaved:
+		return nil
 	}
-	return nil
+	return time.After(max(k.look, time.Until(k.marks.next)))
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.

@@ -9,7 +9,4 @@ import (
 type connections struct {
 	mu           sync.Mutex
 	runtimeSince time.Time // when the runtime began to answer; zero while it does not
-	// nriRefused is when connections to the socket of NRI began to be refused. It is zero while they
-	// are not.
-	nriRefused time.Time
 }

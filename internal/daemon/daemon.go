@@ -265,9 +265,7 @@ func (m *monitor) serve(ctx context.Context, hangup <-chan os.Signal) error {
 		),
 		together(m.place, m.keepNodeStatus),
 		// a pod that starts after the last reconcile would get a slice without limits
-		func(ctx context.Context) error {
-			return nri.Serve(ctx, m.options.NRI, m.plugin, func(err error) { m.nriFailed(err); complain(err) })
-		},
+		func(ctx context.Context) error { return nri.Serve(ctx, m.options.NRI, m.plugin, complain) },
 	)
 	m.removeTextfile()
 	return err

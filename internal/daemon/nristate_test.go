@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"errors"
+	"context"
 	"net"
 	"path/filepath"
 	"testing"
@@ -13,9 +13,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/nri"
 )
 
-// TestNRIState: NRI is switched off where its socket has refused connections for a minute. A
-// runtime that has taken the connection and synchronizes no plugin, for as long as a container has
-// its grace period, is waited for.
+// TestNRIState: NRI is switched off where its socket has refused connections for a minute, while
+// the runtime answers.
 func TestNRIState(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "nri.sock")
@@ -27,32 +26,27 @@ func TestNRIState(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, refused := net.Dial("unix", socket)
-	for name, test := range map[string]struct {
-		errs []error
-		want podmove.NRIState
-	}{
-		"refused":              {[]error{refused}, podmove.Unavailable},
-		"synchronizes nobody":  {nil, podmove.Awaited},
-		"closes, then refuses": {[]error{errors.New("closed"), refused}, podmove.Unavailable},
-		"refuses, then closes": {[]error{refused, errors.New("closed")}, podmove.Awaited},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := &monitor{plugin: &nri.Plugin{}, options: Options{Options: node.Options{NRI: socket}}}
-				m.recordConnection("runtime", true)
-				<-time.After(time.Hour)
-				for _, err := range test.errs {
-					m.nriFailed(err)
-				}
-				if got := m.nri(); got != podmove.Awaited {
-					t.Errorf("%v at once", got)
-				}
-				<-time.After(nriPatience + 1)
-				if got := m.nri(); got != test.want {
-					t.Errorf("%v after a minute, want %v", got, test.want)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := &monitor{plugin: &nri.Plugin{}, options: Options{Options: node.Options{NRI: socket}}}
+		m.recordConnection("runtime", true)
+		<-time.After(time.Hour)
+		if got := m.nri(); got != podmove.Awaited {
+			t.Errorf("%v without an attempt", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = nri.Serve(ctx, socket, m.plugin, func(error) {}) }()
+		<-time.After(nriPatience - time.Second)
+		if got := m.nri(); got != podmove.Awaited {
+			t.Errorf("%v before a minute of refusals", got)
+		}
+		<-time.After(2 * time.Second)
+		if got := m.nri(); got != podmove.Unavailable {
+			t.Errorf("%v after a minute of refusals", got)
+		}
+		m.recordConnection("runtime", true)
+		if got := m.nri(); got != podmove.Awaited {
+			t.Errorf("%v after the runtime has started again", got)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"node-partition.io/node-partition/internal/node"
@@ -28,25 +27,11 @@ func (m *monitor) nri() podmove.NRIState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	//guard: a runtime that has taken the connection over NRI is waited for
-	refused := !c.nriRefused.IsZero() && time.Since(c.nriRefused) > nriPatience
+	refused := m.plugin.RefusedFor() > nriPatience
 	if refused && !c.runtimeSince.IsZero() && time.Since(c.runtimeSince) > nriPatience {
 		return podmove.Unavailable
 	}
 	return podmove.Awaited
-}
-
-// nriFailed notes why there is no connection over NRI.
-func (m *monitor) nriFailed(err error) {
-	c := &m.connections
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var dial *net.OpError
-	switch {
-	case !errors.As(err, &dial) || dial.Op != "dial":
-		c.nriRefused = time.Time{}
-	case c.nriRefused.IsZero():
-		c.nriRefused = time.Now()
-	}
 }
 
 // ready returns what keeps us from placing pods as configured, nil if nothing does.

@@ -113,7 +113,8 @@ func (h *Host) change(ctx context.Context, state record.State, p *plan, o record
 		// Programs that come to a node with a section: as at its boot. A slice that is active starts none
 		// of the units that it wants.
 		if _, err = h.systemctl(ctx, "start", "slices.target"); err == nil {
-			_, err = h.systemctl(ctx, "start", "--no-block", "partition-generator-apply.path", partition.MonitorService)
+			h.attempt(ctx, "start", "--no-block", "partition-generator-apply.path")
+			_, err = h.systemctl(ctx, "start", "--no-block", partition.MonitorService)
 		}
 	}
 	if err != nil {

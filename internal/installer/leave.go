@@ -141,7 +141,7 @@ func (h *Host) moves(ctx context.Context) bool {
 // slice that was not there before is stopped if it is empty. One that has pods stays, without
 // limits: a static pod leaves it at its next start.
 func (h *Host) clearUp(ctx context.Context, before []string) error {
-	h.attempt(ctx, "stop", "partition-generator-*", partition.MonitorService)
+	h.attempt(ctx, "stop", "partition-generator-*")
 	h.attempt(ctx, "reset-failed", "partition-*")
 	if err := h.stopEmpty(ctx, before); err != nil {
 		return err

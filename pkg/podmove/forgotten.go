@@ -69,10 +69,6 @@ func (r *reading) addForgotten(pod *Pod, slice PodCgroup, known bool) {
 		if err != nil {
 			continue // gone by now, or not readable
 		}
-		//guard: a runtime that lists no container may not be the kubelet's
-		if live && populated && len(r.listed) == 0 {
-			continue
-		}
 		scope := forgottenScope{unit, populated}
 		at, seen := r.forgotten.due[scope]
 		due := seen && !now.Before(at)
@@ -81,7 +77,12 @@ func (r *reading) addForgotten(pod *Pod, slice PodCgroup, known bool) {
 		}
 		if populated {
 			//guard: processes of a pod are not killed while the kubelet does not report its pods
-			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers || live, Due: due}
+			kill := next.answers
+			if live {
+				//guard: a runtime that lists no container may not be the kubelet's
+				kill = len(r.listed) > 0
+			}
+			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: kill, Due: due}
 			pod.Outlived = append(pod.Outlived, found)
 			switch {
 			case !seen:

@@ -61,7 +61,10 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	case err != nil:
 		f := r.failed[m.UID]
 		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
-		f.times++
+		//guard: a crash loop is not left alone for longer and longer
+		if !errors.Is(err, livemove.ErrGone) {
+			f.times++
+		}
 		//guard: a pod that was stopped in vain is given up
 		f.givenUp = errors.Is(err, ErrInVain)
 		r.failed[m.UID] = f
@@ -238,21 +241,21 @@ func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 	})
 }
 
-// newScope returns the name of the scope that replaces a container's. If a move to another
-// partition ended half-way, its scope has one of the names.
+// newScope returns the name of the scope that replaces a container's: the one to which a move was
+// begun that ended half-way, or one that is free. Its scope in a partition may have any of the
+// names, or two of them.
 func newScope(m *Move, c Container) string {
-	//guard: a container that the runtime has placed in a partition is moved out
-	if m.To == partition.Default && partition.IsLiveMoved(c.Unit) {
-		return partition.RuntimeScope(c.Unit)
+	if c.AlsoSlice == m.Slice {
+		return c.AlsoUnit
 	}
-	scope := partition.LiveScope(c.Unit)
-	if scope != c.AlsoUnit || c.AlsoSlice == m.Slice {
-		return scope
+	runtime := partition.RuntimeScope(c.Unit)
+	live := partition.LiveScope(runtime)
+	names := []string{live, partition.LiveScope(live), runtime}
+	//guard: a container that is moved out gets the name by which the runtime finds it
+	if m.To == partition.Default {
+		names = []string{runtime, live, partition.LiveScope(live)}
 	}
-	if scope = partition.LiveScope(scope); scope != c.Unit {
-		return scope
-	}
-	return partition.RuntimeScope(c.Unit)
+	return names[slices.IndexFunc(names, func(name string) bool { return name != c.Unit && name != c.AlsoUnit })]
 }
 
 func (r *Reconciler) restart(ctx context.Context, m *Move, c Container) error {

@@ -397,6 +397,8 @@ func TestNewScope(t *testing.T) {
 		"back":                          {partition.Default, Container{Unit: moved}, scope},
 		"placed by the runtime, out":    {partition.Default, Container{Unit: scope}, moved},
 		"and half of it":                {partition.Default, Container{Unit: scope, AlsoUnit: moved, AlsoSlice: "to.slice"}, moved},
+		"half of it in a third, out":    {partition.Default, Container{Unit: moved, AlsoUnit: scope, AlsoSlice: "third.slice"}, "partition-again-" + scope},
+		"half of it out, in again":      {telemetry, Container{Unit: moved, AlsoUnit: scope, AlsoSlice: "to.slice"}, scope},
 	} {
 		if got := newScope(&Move{To: test.to, Slice: "to.slice"}, test.c); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

@@ -109,7 +109,8 @@ func (r *Reconciler) SetConfig(c Policy) {
 			//guard: a move does not begin after it was forbidden
 			u.overtaken = true // no reconcile may see it, if it changes back
 		}
-		r.forgive()
+		r.restartsFail = false
+		clear(r.failed)
 	}
 	r.config, r.rules = c, c.Rules()
 	rules := r.rules
@@ -124,17 +125,6 @@ func (r *Reconciler) Config() Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.config
-}
-
-// forgive allows restarts of pods that were stopped in vain, after their back-off. It is called
-// with mu held.
-func (r *Reconciler) forgive() {
-	r.restartsFail = false
-	for uid, f := range r.failed {
-		//guard: a connection that comes and goes restarts no pod each time
-		f.givenUp = false
-		r.failed[uid] = f
-	}
 }
 
 // Report returns the report of the last reconcile.
@@ -307,8 +297,12 @@ func (r *Reconciler) snapshot(ctx context.Context) (Snapshot, error) {
 	//guard: a restart of a pod that belongs elsewhere by now stops no other
 	r.overtake(s.Pods, s.Rules)
 	if n := r.options.Placer.Connections(); n != r.connections {
-		r.connections = n
-		r.forgive()
+		r.connections, r.restartsFail = n, false
+		for uid, f := range r.failed {
+			//guard: a connection that comes and goes restarts no pod each time
+			f.givenUp = false // and its back-off goes on
+			r.failed[uid] = f
+		}
 	}
 	r.formula, r.runtime = kubeletFormula(s.Pods, r.formula), runtimeFormula(s.Pods, r.runtime)
 	s.CPU, s.Formula, s.Runtime = r.recorded.CPURecord, r.formula, r.runtime

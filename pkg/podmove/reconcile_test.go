@@ -467,6 +467,23 @@ func TestReconcilerConnectionFlaps(t *testing.T) {
 	})
 }
 
+// TestReconcilerEndsMeanwhile: without NRI each container of a crash loop ends before it is moved.
+// The pod is tried each half a minute.
+func TestReconcilerEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		r, _ := h.reconciler(Unavailable, members)
+		tries := 0
+		r.options.Live = func(context.Context, livemove.Request) error { tries++; return livemove.ErrGone }
+		start(t, r)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if tries < 50 || tries > 121 {
+			t.Errorf("%d tries in an hour, want one each 30 s or at the next reconcile", tries)
+		}
+	})
+}
+
 // TestReconcilerOvertaken: the configuration changes while a container is restarted, which comes
 // back where it belongs now. The runtime has placed it, and the next pod is restarted.
 func TestReconcilerOvertaken(t *testing.T) {

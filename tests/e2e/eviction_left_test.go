@@ -61,7 +61,7 @@ func (e *evictor) leftByJob(t *testing.T) {
 }
 
 // leftByMove: a pod is moved in alive, takes much memory, and is moved out alive. Its memory stays
-// charged where it was. A container that the runtime has placed is not moved out alive.
+// charged where it was.
 func (e *evictor) leftByMove(t *testing.T) {
 	const name = "leaves"
 	configure(t, e.Node, leftSection(""))

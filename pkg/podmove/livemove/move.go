@@ -63,8 +63,7 @@ type Request struct {
 	// TargetSlice is the slice that it belongs to. If the slice does not exist, systemd creates it
 	// implicitly, without limits.
 	TargetSlice string
-	// NewName is the unit that takes over: LiveScope of Scope on the way into the partition,
-	// RuntimeScope of it on the way out (package partition).
+	// NewName is the unit that takes over, one of the names of package partition that is free.
 	NewName string
 	// Description is for people.
 	Description string

@@ -39,6 +39,8 @@ type Plugin struct {
 	answered  map[string]podmove.Answer
 	// connections counts how often the runtime has connected.
 	connections int
+	// refused is when the runtime began to refuse connections. It is zero while it takes them.
+	refused time.Time
 }
 
 type announcement struct {
@@ -104,6 +106,29 @@ func (p *Plugin) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.connections
+}
+
+// dialed notes whether the runtime has taken a connection.
+func (p *Plugin) dialed(taken bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case taken:
+		p.refused = time.Time{}
+	case p.refused.IsZero():
+		p.refused = time.Now()
+	}
+}
+
+// RefusedFor returns for how long the runtime has refused each connection. It is 0 if it has taken
+// the last one, which it may not have answered.
+func (p *Plugin) RefusedFor() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refused.IsZero() {
+		return 0
+	}
+	return time.Since(p.refused)
 }
 
 // RunPodSandbox is called after a sandbox was created and before its first container.

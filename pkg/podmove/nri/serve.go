@@ -73,6 +73,7 @@ var (
 func serveOnce(ctx context.Context, socket string, p *Plugin, validates bool) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
+	p.dialed(err == nil)
 	if err != nil {
 		return err
 	}

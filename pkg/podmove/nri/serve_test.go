@@ -165,6 +165,55 @@ func TestServeRuntimeRestarts(t *testing.T) {
 	}
 }
 
+// TestServeNotSynchronized: a runtime refuses connections, and then takes one that it synchronizes
+// late: containerd does not while a container has its grace period. It does not count as one that
+// refuses.
+func TestServeNotSynchronized(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	p := newPlugin()
+	up := make(chan bool, 10)
+	p.Connection = func(c bool) { up <- c }
+	refused := make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, socket, p, func(err error) {
+			select {
+			case refused <- err:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	if err := <-refused; p.RefusedFor() <= 0 {
+		t.Errorf("takes connections, and failed: %v", err)
+	}
+	runtime := newRuntime(t, socket, t.TempDir())
+	stopping := runtime.BlockPluginSync()
+	if err := runtime.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runtime.Stop)
+	isConfigured := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.runtime != ""
+	}
+	for !isConfigured() {
+		select {
+		case <-refused:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if got := p.RefusedFor(); got != 0 || p.Connected() {
+		t.Errorf("refused for %s, connected %t; want it to be waited for", got, p.Connected())
+	}
+	stopping.Unblock()
+	if !<-up {
+		t.Error("not connected")
+	}
+}
+
 // BenchmarkAnswer measures how long the runtime waits at each container: request, answer, and
 // transport.
 func BenchmarkAnswer(b *testing.B) {
