@@ -254,7 +254,7 @@ func (k *Keeper) next() <-chan time.Time {
 	case k.looked && k.written.IsEmpty() && !k.unsaved:
 		return nil
 	}
-	return time.After(max(k.look, time.Until(k.marks.next)))
+	return time.After(max(k.look, min(time.Until(k.marks.next), time.Until(k.cores.next))))
 }
 
 // step compares what is to be on the Node with the last values, and writes what differs.

@@ -77,12 +77,7 @@ func (r *reading) addForgotten(pod *Pod, slice PodCgroup, known bool) {
 		}
 		if populated {
 			//guard: processes of a pod are not killed while the kubelet does not report its pods
-			kill := next.answers
-			if live {
-				//guard: a runtime that lists no container may not be the kubelet's
-				kill = len(r.listed) > 0
-			}
-			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: kill, Due: due}
+			found := report.Outlived{Slice: slice.Slice, Scope: unit, Kill: next.answers || live, Due: due}
 			pod.Outlived = append(pod.Outlived, found)
 			switch {
 			case !seen:

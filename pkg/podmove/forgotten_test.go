@@ -81,10 +81,6 @@ func TestGathererOutlived(t *testing.T) {
 			n.movedLive()
 			n.pods = nil
 		}, want: result{true, true, true}},
-		"the runtime lists no container, and it was moved live": {change: func(n *node) {
-			n.movedLive()
-			n.containers = nil
-		}, want: result{true, true, false}},
 		"the runtime lists the sandbox": {change: func(n *node) {
 			n.sandboxes = append(n.sandboxes, cri.Sandbox{ID: "pause2", UID: uidB, Namespace: "kube-system", Name: "b"})
 		}},

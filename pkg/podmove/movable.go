@@ -57,8 +57,7 @@ func (d *Decision) method(s Snapshot, pod *Pod, out *report.Pod) Method {
 	case s.Config.Mode == OnlyLive, s.Config.Mode == Auto && s.NRI == Unavailable:
 		return Live
 	case s.NRI != Working:
-		// A container that is stopped now would come back in the same place.
-		d.Wait = d.Wait || s.NRI == Awaited
+		// A container that is stopped now would come back in the same place. A connection wakes us.
 		because(out, report.NoNRI, "wait for the runtime to serve NRI; see --nri-socket")
 		return ""
 	}

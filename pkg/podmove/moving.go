@@ -60,11 +60,12 @@ func (r *Reconciler) move(ctx context.Context, m *Move) {
 	case pointless: // the next reconcile decides
 	case err != nil:
 		f := r.failed[m.UID]
-		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
 		//guard: a crash loop is not left alone for longer and longer
-		if !errors.Is(err, livemove.ErrGone) {
-			f.times++
+		if errors.Is(err, livemove.ErrGone) {
+			f.times = 0
 		}
+		f.until = time.Now().Add(min(firstBackoff<<min(f.times, 10), maxBackoff))
+		f.times++
 		//guard: a pod that was stopped in vain is given up
 		f.givenUp = errors.Is(err, ErrInVain)
 		r.failed[m.UID] = f
