@@ -166,7 +166,7 @@ func TestDecideWait(t *testing.T) {
 		"in its place":                                  {nil, pod("a", partition.System), false},
 		"the kubelet makes no slice for systemd":        {nil, pod("a", partition.Default, noDefaultSlice), false},
 		"the kubelet has removed its slice":             {nil, pod("a", partition.System, noDefaultSlice, ended), false},
-		"the runtime connects again, which wakes us":     {awaited, pod("a", partition.Default), false},
+		"the runtime connects again, which wakes us":    {awaited, pod("a", partition.Default), false},
 		"in its place while the runtime reconnects":     {awaited, pod("a", partition.System), false},
 		"the runtime serves no NRI":                     {noNRI, pod("a", partition.Default), false},
 		"its containers are being created":              {nil, pod("a", partition.Default, creating), true},
