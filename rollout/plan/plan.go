@@ -206,7 +206,10 @@ func (r *roll) sort(deleting bool) (overlap string) {
 			if !s.Matches(set) {
 				continue
 			}
-			if p.DeletionTimestamp == nil && (elsewhere == nil || precedes(p, elsewhere)) {
+			if p.DeletionTimestamp != nil {
+				continue // its pods keep their nodes until it is gone
+			}
+			if elsewhere == nil || precedes(p, elsewhere) {
 				elsewhere = p
 			}
 			if selected && precedes(p, r.Partition) {
@@ -221,7 +224,8 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		m := r.ended(n, before)
 		// also a node whose first try has just ended
 		has := r.Partition.Name == before.Partition || r.Partition.Name == m.record.Partition
-		if selected || has {
+		// those that stay as they are have no part in the share that may be away
+		if selected || has && removes {
 			r.all++
 		}
 		switch {

@@ -557,6 +557,23 @@ func TestDecide(t *testing.T) {
 				Spec: v1alpha1.NodePartitionSpec{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "yes"}}}})
 			w.node("b").Labels["gpu"] = "yes"
 		}, map[string]string{"starts": "", v1alpha1.Accepted: "False Overlap: node b is selected by older, too, which is older..."}},
+		{"an older one that is being deleted", pool(2), func(w *world) {
+			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{
+				Name: "older", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour)), DeletionTimestamp: &metav1.Time{Time: now},
+			}})
+		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: "}},
+		{"a share is of the selected nodes, and not of those that are kept", pool(40, func(p *v1alpha1.NodePartition) {
+			p.Spec.NodeSelector.MatchLabels = map[string]string{"pool": "x"}
+		}), func(w *world) {
+			w.kept("a")
+			for i, n := range w.Nodes[1:] {
+				w.tried(n.Name, Kept, time.Hour, 0, func(r *Record) { r.Want = "before" })
+				if i < 19 {
+					n.Labels["pool"] = "x"
+				}
+			}
+			w.node("a").Labels["pool"] = "x"
+		}, map[string]string{"starts": "apply b"}},
 		{"the older of two", pool(2), func(w *world) {
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{Name: "younger", CreationTimestamp: metav1.NewTime(now)}})
 		}, map[string]string{"starts": "apply a", v1alpha1.Accepted: "True Valid: "}},
