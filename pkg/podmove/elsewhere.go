@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/partition"
 )
 
@@ -63,17 +64,15 @@ func (g *Gatherer) whereIs(ctx context.Context, id string) (cgroup string, ok bo
 // errNoCgroup means that /proc/PID/cgroup has no line of cgroup v2.
 var errNoCgroup = errors.New("no line of cgroup v2")
 
-// cgroupOf reads the cgroup of a process: "0::/kubepods/burstable/pod1/one" (cgroups(7)).
+// cgroupOf reads the cgroup of a process: "/kubepods/burstable/pod1/one".
 func (g *Gatherer) cgroupOf(pid int) (string, error) {
 	path := filepath.Join(cmp.Or(g.Proc, "/proc"), strconv.Itoa(pid), "cgroup")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(text)) {
-		if cgroup, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return cgroup, nil
-		}
+	if cgroup := cgroups.OfProcess(string(text)); cgroup != "" {
+		return cgroup, nil
 	}
 	return "", errNoCgroup
 }

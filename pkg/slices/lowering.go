@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 
 	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/host"
@@ -117,7 +116,7 @@ func monitorRuns(root host.Root) bool {
 // Only the cgroup of our service counts: the cgroup of a login, from which somebody starts a
 // monitor by hand, has processes after the monitor, too.
 func serviceCgroup(own string) string {
-	_, cgroup, _ := strings.Cut(strings.TrimSpace(own), "0::")
+	cgroup := cgroups.OfProcess(own)
 	if cgroup != path.Clean("/"+cgroup) || path.Base(cgroup) != partition.MonitorService {
 		return monitorCgroup
 	}

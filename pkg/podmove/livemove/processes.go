@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -87,8 +86,7 @@ func hold(dir, cgroup string) (processes, error) {
 // in reports whether the process is in a cgroup, according to /proc.
 func (p process) in(cgroup string) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
-	// Hierarchies of cgroup v1 that somebody has mounted have lines of their own.
-	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "0::/"+cgroup)
+	return err == nil && cgroups.OfProcess(string(text)) == "/"+cgroup
 }
 
 // ended reports whether the process has exited, so that its PID may belong to another one.
