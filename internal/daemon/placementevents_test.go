@@ -14,8 +14,8 @@ import (
 	"node-partition.io/node-partition/pkg/podmove/livemove"
 )
 
-// TestPlacedEnded: a container that ends while it is moved is no error and no failed placement. One
-// that systemd does not know is.
+// TestPlacedEnded: the monitor logs the end of a container during its move as information, and does
+// not count it. A container whose unit systemd does not know is an error, and a failed placement.
 func TestPlacedEnded(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[error]string{livemove.ErrGone: "level=INFO", systemd.ErrNoUnit: "level=ERROR"} {

@@ -14,8 +14,9 @@ import (
 const nriPatience = time.Minute
 
 // nri returns the state of creation-time placement. While a runtime restarts we wait for it,
-// instead of moving pods. We wait without a bound for one that has taken the connection: containerd
-// synchronizes no plugin while a container has its grace period (containerd/containerd#14083).
+// instead of moving pods. We wait for a runtime that has accepted the connection, however long it
+// takes: containerd synchronizes no plugin while a container has its grace period
+// (containerd/containerd#14083).
 func (m *monitor) nri() podmove.NRIState {
 	if m.plugin.Connected() {
 		return podmove.Working

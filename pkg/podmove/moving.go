@@ -242,19 +242,20 @@ func (r *Reconciler) live(ctx context.Context, m *Move, c Container) error {
 	})
 }
 
-// newScope returns the name of the scope that replaces a container's: the one to which a move was
-// begun that ended half-way, or one that is free. Its scope in a partition may have any of the
-// names, or two of them.
+// newScope returns the name of the scope that replaces a container's. A move that ended half-way
+// continues with the scope that it has made. Any other move gets a name that no scope of the
+// container has.
 func newScope(m *Move, c Container) string {
 	if c.AlsoSlice == m.Slice {
 		return c.AlsoUnit
 	}
 	runtime := partition.RuntimeScope(c.Unit)
 	live := partition.LiveScope(runtime)
-	names := []string{live, partition.LiveScope(live), runtime}
+	again := partition.LiveScope(live)
+	names := []string{live, again, runtime}
 	//guard: a container that is moved out gets the name by which the runtime finds it
 	if m.To == partition.Default {
-		names = []string{runtime, live, partition.LiveScope(live)}
+		names = []string{runtime, live, again}
 	}
 	return names[slices.IndexFunc(names, func(name string) bool { return name != c.Unit && name != c.AlsoUnit })]
 }

@@ -224,7 +224,7 @@ func (r *roll) sort(deleting bool) (overlap string) {
 		m := r.ended(n, before)
 		// also a node whose first try has just ended
 		has := r.Partition.Name == before.Partition || r.Partition.Name == m.record.Partition
-		// those that stay as they are have no part in the share that may be away
+		// maxUnavailable is a share of the nodes that change, and a node that is kept does not
 		if selected || has && removes {
 			r.all++
 		}

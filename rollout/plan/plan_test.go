@@ -557,7 +557,7 @@ func TestDecide(t *testing.T) {
 				Spec: v1alpha1.NodePartitionSpec{NodeSelector: metav1.LabelSelector{MatchLabels: map[string]string{"gpu": "yes"}}}})
 			w.node("b").Labels["gpu"] = "yes"
 		}, map[string]string{"starts": "", v1alpha1.Accepted: "False Overlap: node b is selected by older, too, which is older..."}},
-		{"an older one that is being deleted", pool(2), func(w *world) {
+		{"a NodePartition that is being deleted refuses no younger one", pool(2), func(w *world) {
 			w.All = append(w.All, &v1alpha1.NodePartition{ObjectMeta: metav1.ObjectMeta{
 				Name: "older", CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour)), DeletionTimestamp: &metav1.Time{Time: now},
 			}})

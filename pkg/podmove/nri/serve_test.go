@@ -165,28 +165,14 @@ func TestServeRuntimeRestarts(t *testing.T) {
 	}
 }
 
-// TestServeNotSynchronized: a runtime refuses connections, and then takes one that it synchronizes
-// late: containerd does not while a container has its grace period. It does not count as one that
-// refuses.
+// TestServeNotSynchronized: containerd accepts the plugin's connection and synchronizes the plugin
+// only when no container has its grace period. Such a runtime does not count as one that refuses.
 func TestServeNotSynchronized(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	p := newPlugin()
-	up := make(chan bool, 10)
-	p.Connection = func(c bool) { up <- c }
-	refused := make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- Serve(ctx, socket, p, func(err error) {
-			select {
-			case refused <- err:
-			default:
-			}
-		})
-	}()
-	t.Cleanup(func() { cancel(); <-ended })
-	if err := <-refused; p.RefusedFor() <= 0 {
-		t.Errorf("takes connections, and failed: %v", err)
+	up := connect(t, socket, p) // before there is a runtime
+	for p.RefusedFor() == 0 {
+		<-time.After(time.Millisecond)
 	}
 	runtime := newRuntime(t, socket, t.TempDir())
 	stopping := runtime.BlockPluginSync()
