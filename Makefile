@@ -309,7 +309,7 @@ lint: vet
 		(cd $$module && '$(CURDIR)/tests/golangci-lint' $(GOLANGCI_LINT_VERSION) run ./...) || exit; \
 	done
 
-## generate: the dashboard and the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema; the definition of NodePartition; DOCS_URL= is the address that you serve docs at
+## generate: the Prometheus operator's rules, licences and completions, in deploy; the options, in units and man; the schema; the definition of NodePartition; DOCS_URL= is the address that you serve docs at
 generate: export DOCS_URL := $(DOCS_URL)
 generate:
 	@tests/setup go

@@ -4,7 +4,6 @@ module node-partition.io/node-partition/deploy/generate
 go 1.26
 
 require (
-	github.com/grafana/grafana-foundation-sdk/go v0.0.12
 	github.com/prometheus/common v0.67.5
 	github.com/prometheus/prometheus v0.311.3
 	sigs.k8s.io/yaml v1.6.0

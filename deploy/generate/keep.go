@@ -144,14 +144,20 @@ func fleetQueries(dir string) ([]string, error) {
 			exprs = append(exprs, r.Expr)
 		}
 	}
+	d, err := readDashboard(dir)
+	if err != nil {
+		return nil, err
+	}
 	var shown []string
-	for _, p := range fleet().panels {
-		for _, q := range p.queries {
-			shown = append(shown, selected(q.expr))
+	for _, p := range d.Panels { // those of folded rows are below their rows
+		for _, target := range p.Targets {
+			shown = append(shown, target.Expr)
 		}
 	}
-	for _, c := range choices {
-		shown = append(shown, c.series)
+	for _, v := range d.Templating.List {
+		if series, ok := v.series(); ok {
+			shown = append(shown, series)
+		}
 	}
 	for _, expr := range shown {
 		exprs = append(exprs, grafanaVariable.ReplaceAllStringFunc(expr, func(variable string) string {

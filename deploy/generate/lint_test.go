@@ -11,7 +11,7 @@ import (
 // under its names. They are here because its module depends on all of Loki.
 func TestDashboardLint(t *testing.T) {
 	t.Parallel()
-	d := readDashboard(t)
+	d := ourDashboard(t)
 	if d.Editable {
 		t.Error("uneditable-dashboard: it is editable")
 	}

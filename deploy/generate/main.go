@@ -1,12 +1,10 @@
-// Command generate writes the dashboard for Grafana, the rules for the Prometheus operator, and the
-// scrape configurations for many nodes, into the folder that its argument names:
+// Command generate writes the rules for the Prometheus operator, and the scrape configurations for
+// many nodes, into the folder that its argument names:
 //
 //	go run . ..
 //
-// The dashboard is declared in rows.go. It is built with Grafana's own Go library, because a field
-// that does not exist does not compile. The rules of Prometheus are written by hand, but for the
-// address of their runbooks, and wrapped here in the resource of the operator. The descriptions of
-// the packages and of the chart get the project's address.
+// The dashboard and the rules of Prometheus are written by hand, but for the address of the
+// runbooks. The descriptions of the packages and of the chart get the project's address.
 package main
 
 import (
@@ -43,10 +41,6 @@ func write(dir string) error {
 
 // generated returns the content of the generated files by their names below dir.
 func generated(dir string) (map[string][]byte, error) {
-	dashboard, err := dashboardJSON()
-	if err != nil {
-		return nil, err
-	}
 	resource, err := prometheusRule(dir)
 	if err != nil {
 		return nil, err
@@ -59,12 +53,12 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := addressedFiles(dir)
+	others, err := addressedFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(files, rules)
-	files[dashboardFile], files[resourceFile] = dashboard, resource
+	maps.Copy(files, others)
+	files[resourceFile] = resource
 	return files, nil
 }
 

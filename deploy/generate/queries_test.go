@@ -1,10 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,80 +21,19 @@ type named struct {
 	names []string
 }
 
-// dashboardModel holds the fields of the dashboard that tests read.
-type dashboardModel struct {
-	Editable   bool         `json:"editable"`
-	Panels     []panelModel `json:"panels"`
-	Links      []linkModel  `json:"links"`
-	Templating struct {
-		List []variableModel `json:"list"`
-	} `json:"templating"`
-	Annotations struct {
-		List []struct {
-			Name  string `json:"name"`
-			Expr  string `json:"expr"`
-			Title string `json:"titleFormat"`
-			Text  string `json:"textFormat"`
-		} `json:"list"`
-	} `json:"annotations"`
-}
-
 // all returns the panels of the dashboard and of its folded rows, and the rows.
-func (d dashboardModel) all() []panelModel {
-	var list []panelModel
+func (d dashboard) all() []panel {
+	var list []panel
 	for _, p := range d.Panels {
 		list = append(append(list, p), p.Panels...)
 	}
 	return list
 }
 
-type linkModel struct {
-	Title string `json:"title"`
-	URL   string `json:"url"`
-}
-
-type panelModel struct {
-	ID          int    `json:"id"`
-	Type        string `json:"type"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Datasource  struct {
-		UID string `json:"uid"`
-	} `json:"datasource"`
-	FieldConfig struct {
-		Defaults struct {
-			Unit string `json:"unit"`
-		} `json:"defaults"`
-		Overrides []struct {
-			Properties []struct {
-				ID    string          `json:"id"`
-				Value json.RawMessage `json:"value"`
-			} `json:"properties"`
-		} `json:"overrides"`
-	} `json:"fieldConfig"`
-	Links     []linkModel `json:"links"`
-	Collapsed bool        `json:"collapsed"`
-	// Panels holds the panels of a folded row.
-	Panels  []panelModel `json:"panels"`
-	GridPos struct{ X, Y, W, H int }
-	Targets []struct {
-		Expr   string `json:"expr"`
-		Legend string `json:"legendFormat"`
-	} `json:"targets"`
-}
-
-type variableModel struct {
-	Name string `json:"name"`
-}
-
-func readDashboard(t *testing.T) dashboardModel {
+func ourDashboard(t *testing.T) dashboard {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(deploy, dashboardFile))
+	d, err := readDashboard(deploy)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var d dashboardModel
-	if err := json.Unmarshal(data, &d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -129,7 +65,7 @@ func expand(expr string) string {
 func expressions(t *testing.T) []named {
 	t.Helper()
 	var all []named
-	d := readDashboard(t)
+	d := ourDashboard(t)
 	for _, p := range d.all() {
 		for _, target := range p.Targets {
 			all = append(all, named{"panel " + p.Title, expand(target.Expr), find(legendLabel, target.Legend)})
@@ -138,8 +74,10 @@ func expressions(t *testing.T) []named {
 	for _, a := range d.Annotations.List {
 		all = append(all, named{"annotation " + a.Name, expand(a.Expr), find(legendLabel, a.Title+a.Text)})
 	}
-	for _, c := range choices {
-		all = append(all, named{"variable " + c.label, expand(c.series), []string{c.label}})
+	for _, v := range d.Templating.List {
+		if series, ok := v.series(); ok {
+			all = append(all, named{"variable " + v.Name, expand(series), []string{v.Name}})
+		}
 	}
 	for _, r := range rules(t) {
 		var names []string
