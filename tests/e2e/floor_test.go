@@ -76,13 +76,14 @@ func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool
 	t.Helper()
 	member := reading(members, "cache", cacheBytes, "2147483645")
 	apply(t, n, member)
+	t.Cleanup(func() { remove(t, n, member) })
 	inSlice(t, n, members, "cache", partition.System, v1.PodQOSBestEffort)
 	scope := cgroupRoot + scopeOf(t, n, members, "cache")
 	// memory.stat is up to two seconds old with kernel 6.1. Besides the page cache there is a shell.
 	charged := func() uint64 { return parse(t, run(t, n, "cat "+scope+"/memory.current")) }
 	becomes(t, n, "pgrep -cxf 'sleep 2147483645' || true", "1")
 	before := charged()
-	if before < cacheBytes {
+	if lost(before) { // kernel 6.12 took 45 pages of a member that was growing below memory.min
 		t.Fatalf("the member has %d bytes of memory, want page cache of %d", before, cacheBytes)
 	}
 	for _, command := range commands {
@@ -105,7 +106,6 @@ func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool
 			break
 		}
 	}
-	remove(t, n, member)
 	return kept
 }
 
