@@ -311,7 +311,7 @@ func TestFaults(t *testing.T) {
 			return nil
 		}
 		if forbidden.Load() && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
-			return answer(r, http.StatusForbidden, metav1.StatusReasonForbidden)
+			return answer(r, http.StatusBadRequest, metav1.StatusReasonBadRequest) // as Kyverno does
 		}
 		select {
 		case n := <-choose:
@@ -324,6 +324,13 @@ func TestFaults(t *testing.T) {
 	})
 	c.partition(func(p *v1alpha1.NodePartition) { p.Spec.Rollout.MaxUnavailable = intstr.FromInt32(8) })
 	c.await(v1alpha1.Degraded, metav1.ConditionTrue, "NotAllowed")
+	nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	c.must(err)
+	for i := range nodes.Items {
+		if claim, is := nodes.Items[i].Annotations[plan.RecordAnnotation]; is {
+			t.Errorf("%s, whose pod is denied, has %s", nodes.Items[i].Name, claim)
+		}
+	}
 	forbidden.Store(false)
 	status := c.await(v1alpha1.Available, metav1.ConditionTrue, "")
 	if status.Nodes.Failed != 0 || len(c.ran(0)) != len(names) {

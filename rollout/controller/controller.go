@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -145,25 +146,46 @@ func (r *Reconciler) act(
 		}
 	}
 	return each(ctx, d.Pick(replicas), func(ctx context.Context, start plan.Start) error {
+		create := func(options *client.CreateOptions) error {
+			err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start), options)
+			// a node has one pod at a time
+			if err == nil || apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return fmt.Errorf("make the pod of node %s: %w", start.Node, err)
+		}
 		if start.Claim != nil {
+			// What is claimed is taken off one day, by a pod: a node whose pod is denied is not claimed. No
+			// object comes of it for the cache to wait for.
+			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
+			if err != nil && !strings.Contains(err.Error(), noDryRun) {
+				return err
+			}
 			if err := r.end(ctx, p, *start.Claim); err != nil {
 				return err
 			}
 		}
-		err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start))
-		// a node has one pod at a time
-		if err == nil || apierrors.IsAlreadyExists(err) {
-			return nil
-		}
-		err = fmt.Errorf("make the pod of node %s: %w", start.Node, err)
-		// a denied pod has changed nothing
-		if start.Claim != nil && (apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) {
-			before := *start.Claim
-			before.Record = before.Node.Annotations[plan.RecordAnnotation]
-			err = errors.Join(err, r.end(ctx, p, before))
-		}
-		return err
+		return create(&client.CreateOptions{})
 	})
+}
+
+// noDryRun is in the answer of an API server that has a webhook with side effects
+// (NewDryRunUnsupportedErr of k8s.io/apiserver).
+const noDryRun = "does not support dry run"
+
+// denied reports whether the API server does not do what it is asked for, and will not do it soon.
+// A webhook that denies has any status: Kyverno's is 400.
+func denied(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	switch code := answer.Status().Code; code {
+	case http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
 }
 
 // each calls do for each item, some at once. All are tried. It returns the first error.
@@ -265,7 +287,7 @@ func (r *Reconciler) status(
 	p.Status.Conditions = conditions
 	news := false
 	for _, c := range d.Status.Conditions {
-		if c.Type == v1alpha1.Degraded && (apierrors.IsForbidden(acted) || apierrors.IsInvalid(acted)) {
+		if c.Type == v1alpha1.Degraded && denied(acted) {
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotAllowed", plan.Message(acted.Error())
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)

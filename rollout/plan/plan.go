@@ -458,8 +458,16 @@ func (r *roll) apply(m member) {
 	if tried {
 		m.state = m.Labels[StateLabel]
 	}
+	current := tried && !m.busy && r.Want.has(m.Node)
+	over := m.record.At.Add(rollout.Soak.Duration)
+	c, isReady := ready(m.Node)
+	away := !isReady && !leaving(m.Node)
+	//guard: a node that goes away in its soak has passed it
+	gone := away && c.LastTransitionTime.Time.Before(over.Add(awayWithin))
+	// the place of a node on which nothing was done is free at once
+	soaks := current && !m.record.Unchanged && (gone || over.After(r.Now))
 	switch {
-	case m.busy && r.lost(m):
+	case (m.busy || soaks) && r.lost(m):
 		nodes.Failed++
 		r.failures["lost"] = append(r.failures["lost"], m.Name)
 	case m.state == Failed:
@@ -472,11 +480,7 @@ func (r *roll) apply(m member) {
 	if m.busy {
 		return
 	}
-	over := m.record.At.Add(rollout.Soak.Duration)
-	current := tried && r.Want.has(m.Node)
-	// the place of a node on which nothing was done is free at once
-	soaks := current && !m.record.Unchanged && over.After(r.Now)
-	if _, ok := ready(m.Node); !ok && !soaks && !leaving(m.Node) {
+	if away && !soaks {
 		r.unready = append(r.unready, m.Name)
 	}
 	if current {
@@ -486,7 +490,9 @@ func (r *roll) apply(m member) {
 		}
 		if soaks {
 			r.soaking = append(r.soaking, m.Name)
-			r.later(over)
+			if over.After(r.Now) {
+				r.later(over)
+			}
 			return
 		}
 		r.done++

@@ -292,6 +292,14 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Kept, 59*time.Second, 0)
 		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s",
 			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; now 1 in its soak (a); about 40m left"}},
+		{"one that goes away in its soak stays in it", pool(100), func(w *world) {
+			w.tried("a", Kept, 4*time.Minute, 0)
+			notReady(w.node("a"), 3*time.Minute-10*time.Second)
+		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "2m10s"}},
+		{"and has failed after a while", pool(100), func(w *world) {
+			w.tried("a", Kept, time.Hour, 0)
+			notReady(w.node("a"), 59*time.Minute)
+		}, map[string]string{"starts": "", "nodes": "100/1/1/1/0/0", "again": "0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 lost (a)"}},
 		{"then a share", pool(100), func(w *world) {
 			w.kept("a")
 		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
