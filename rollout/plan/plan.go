@@ -147,6 +147,9 @@ func Decide(in Input) Decision {
 		r.Starts = r.retries
 		r.Free = max(0, min(limit+len(r.unready)-len(r.Busy)-len(r.soaking), 1-len(r.Busy)))
 	}
+	if r.Free > 0 && len(r.Starts) > 0 { // Pick may take none, and no Node tells of replicas
+		r.later(r.Now.Add(time.Minute))
+	}
 	nodes.Updating = int32(len(r.Busy) + len(r.soaking))
 	// a NodePartition that is being deleted waits for the pods of its nodes
 	r.Finished = deleting && r.left == 0 && len(r.Busy) == 0 && len(r.Deletes) == 0

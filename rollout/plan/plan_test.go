@@ -403,12 +403,16 @@ func TestDecide(t *testing.T) {
 			w.pod("a", Apply, pending(6*time.Minute, ""))
 		}, map[string]string{"ends": "a and its pod", "starts": "", "candidates": "", "nodes": "9/0/0/2/0/0", "again": "9m0s",
 			v1alpha1.Progressing: "False Stopped: 2 nodes failed, and maxFailures is 1: 2 check (a, b)..."}},
-		{"nor does one that is refused, and its back-off grows", pool(9), func(w *world) {
+		{"the back-off of a node grows", pool(1), func(w *world) {
+			w.tried("a", Failed, 11*time.Minute, 1)
+			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
+		}, map[string]string{"again": "20m0s"}},
+		{"nor does one that is refused, and who may start is asked again", pool(9), func(w *world) {
 			w.tried("a", Failed, 11*time.Minute, 1)
 			w.tried("b", Failed, 7*time.Hour, 90, func(r *Record) { r.Pod = "uid-b" })
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
 			w.pod("b", Apply, ends(1, record.Termination{Reason: "verify"}))
-		}, map[string]string{"ends": "a and its pod", "deletes": "pod-b", "nodes": "9/0/0/2/0/0", "again": "20m0s"}},
+		}, map[string]string{"ends": "a and its pod", "deletes": "pod-b", "nodes": "9/0/0/2/0/0", "again": "1m0s"}},
 		{"one of another section is judged anew", pool(9), func(w *world) {
 			w.tried("a", Failed, time.Minute, 1, func(r *Record) { r.Want = "other" })
 			w.pod("a", Apply, ends(3, record.Termination{Reason: "foreign-file"}))
