@@ -30,7 +30,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l node-st
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l web.config.file -r -d '`FILE` with TLS certificates and passwords for --listen'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l textfile -r -d '`FOLDER` of node_exporter\'s textfile collector to write metrics to'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l nri-validate -d 'have the runtime refuse a container that requires the monitor and would start outside'
-complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l tick -r -d 'longest `DURATION` between two reconciles over the node'
+complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l tick -r -d '`DURATION` between two reconciles without an event'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l per-pod-metrics -d 'serve series for each pod too'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l debug -d 'log more'
 complete -c partition-monitor -n '__fish_seen_subcommand_from status' -f -l help -s h -d 'show help'

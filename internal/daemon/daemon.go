@@ -34,7 +34,8 @@ import (
 // Options holds the settings of the daemon. All fields are needed.
 type Options struct {
 	node.Options
-	// Tick is the longest time between two reconciles.
+	// Tick is the time between two reconciles without an event, or five minutes if that is more and
+	// nothing happens.
 	Tick time.Duration
 	// PerPod adds metrics of each pod.
 	PerPod bool
@@ -209,7 +210,7 @@ func (m *monitor) recoverMoves(ctx context.Context) {
 	}
 }
 
-// afterReconcile is called after each reconcile.
+// afterReconcile is called at each tick, after the reconcile if there is one.
 func (m *monitor) afterReconcile() {
 	for _, p := range m.partitions.all() {
 		known, _ := m.kubelet.Pods()

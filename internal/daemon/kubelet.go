@@ -49,9 +49,12 @@ func (m *monitor) serviceCommand(ctx context.Context, service string) (kubelet.C
 // lookAtKubelet applies the command line of a kubelet that was started after us, or that systemd
 // could not say when the runtime was looked for.
 func (m *monitor) lookAtKubelet() {
-	changed := m.seen.changed(m.options.Node.Root, m.log)
-	if changed || m.runtime.IsGuess() && m.units.Connected() {
+	changed, guess := m.seen.changed(m.options.Node.Root, m.log), m.runtime.IsGuess()
+	if changed || guess && m.units.Connected() {
 		m.runtime.Reconsider(context.Background())
+	}
+	if guess && !m.runtime.IsGuess() {
+		m.signals.Wake() // what another runtime has said counts no longer
 	}
 	if !changed {
 		return

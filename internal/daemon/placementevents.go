@@ -15,7 +15,7 @@ import (
 type placementEvents struct {
 	metrics *metrics.Metrics
 	log     *slog.Logger
-	// passed is called after each reconcile.
+	// passed is called at each tick, after the reconcile if there is one.
 	passed func()
 	passes attempts
 }
@@ -33,6 +33,8 @@ func (e *placementEvents) Reconciled(took time.Duration, err error) {
 	e.passes.note(err)
 	e.passed()
 }
+
+func (e *placementEvents) Quiet() { e.passed() }
 
 func (e *placementEvents) Moving(m podmove.Move, c podmove.Container) {
 	what := "moving the processes of a container, because its pod is in the wrong partition"

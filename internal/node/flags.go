@@ -135,8 +135,8 @@ var Flags = []Flag{
 	},
 	{
 		Name:  FlagTick,
-		Usage: "longest `DURATION` between two reconciles over the node",
-		Text:  "The longest time between two reconciles over the node, at least 1s.",
+		Usage: "`DURATION` between two reconciles without an event",
+		Text:  "The time between two reconciles without an event, at least 1s. While nothing happens, it is five minutes or more.",
 	},
 	{
 		Name:  FlagPerPod,

@@ -24,6 +24,8 @@ const (
 type Events interface {
 	// Reconciled is called after each reconcile. err is nil if the reconcile did everything.
 	Reconciled(took time.Duration, err error)
+	// Quiet is called at a tick at which no reconcile is needed, because nothing has happened.
+	Quiet()
 	// Moving is called before a running container is moved.
 	Moving(m Move, c Container)
 	// Placed is called for each container that was placed or failed to be.

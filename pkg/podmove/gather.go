@@ -49,10 +49,6 @@ type Gatherer struct {
 	// elsewhere holds the cgroups of containers outside their pod's slices, by ID. They are read once.
 	elsewhere map[string]string
 	forgotten forgotten
-	// limits holds the limits of pods' slices at the last reading, by the name of the slice. quiet
-	// means that nothing can have changed them since: they are not read again.
-	limits map[string]cgroups.Limits
-	quiet  bool
 }
 
 // podCgroups holds the slices of pods that were found, by their escaped UID. Slices of the default
@@ -83,9 +79,6 @@ type reading struct {
 	known map[types.UID]*kubelet.Pod
 	// asking means that a pod asks for a workload type.
 	asking bool
-	// limits replaces Gatherer.limits. same means that those hold on.
-	limits map[string]cgroups.Limits
-	same   bool
 }
 
 // pods returns the pods of the node with their slices in these partitions. The order of reading
@@ -114,10 +107,6 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	answers := g.Kubelet.Answers() // before its pods: they are of that list, or of a later one
 	r.known, _ = g.Kubelet.Pods()
 	r.next = r.forgotten.next(answers)
-	// Only a kubelet that answers sends an event for each resize.
-	//guard: a kubelet that is away does not tell of a resize
-	r.same = g.quiet && answers && g.forgotten.answers
-	r.limits = make(map[string]cgroups.Limits, len(g.limits))
 
 	byUID, of := group(sandboxes, containers)
 	for _, pod := range byUID {
@@ -143,7 +132,7 @@ func (g *Gatherer) pods(ctx context.Context, partitions []partition.Name) (pods 
 	}
 	pods = append(pods, r.gone(found, answers)...)
 	g.forget(containers)
-	g.limits, g.forgotten = r.limits, r.next
+	g.forgotten = r.next
 	return pods, nil
 }
 
@@ -360,17 +349,12 @@ func (r *reading) limitsOf(slice *PodCgroup) error {
 	if !slice.Exists {
 		return nil
 	}
-	limits, known := r.Gatherer.limits[slice.Slice]
-	var err error
-	if !r.same || !known {
-		limits, err = r.Cgroups.Limits(partition.CgroupPath(slice.Slice))
-	}
+	limits, err := r.Cgroups.Limits(partition.CgroupPath(slice.Slice))
 	if errors.Is(err, fs.ErrNotExist) {
 		slice.Exists = false
 		return nil
 	}
 	slice.Limits = limits
-	r.limits[slice.Slice] = limits
 	return err
 }
 

@@ -24,7 +24,8 @@ type Options struct {
 	Table *Table
 	// Signals has the requests of the other parts.
 	Signals *Signals
-	// Tick is the longest time between two reconciles.
+	// Tick is the time between two reconciles without an event, or five minutes if that is more and
+	// nothing happens.
 	Tick time.Duration
 	// RecordFile keeps what passes have set on kubepods.slice and on the scopes of containers, until
 	// the next boot. Empty for no file: a restart then forgets it.

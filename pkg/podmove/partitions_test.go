@@ -424,8 +424,8 @@ func TestReconcilerMovedOutMemory(t *testing.T) {
 		if slice := "stop " + filepath.Base(partitionA); slices.Contains(h.all(), slice) {
 			t.Errorf("did %q; its slice is charged for 700 MiB", h.all())
 		}
-		h.cgroup(partitionA, map[string]string{"memory.current": "0"})
-		<-time.After(time.Minute)
+		h.cgroup(partitionA, map[string]string{"memory.current": "0"}) // nothing tells of it
+		<-time.After(5 * time.Minute)
 		if slice := "stop " + filepath.Base(partitionA); !slices.Contains(h.all(), slice) {
 			t.Errorf("did %q; nothing is charged to its slice any more", h.all())
 		}

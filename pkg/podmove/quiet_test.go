@@ -2,6 +2,7 @@ package podmove
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,11 +10,11 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 )
 
-// TestReconcilerQuiet: while nothing happens, passes do not read the limits of pods, and one in
-// five minutes does. An event has the limits read, and the reconcile after it reads them again,
-// because the kubelet may write after the event. Without a kubelet that answers, each reconcile
-// reads them.
+// TestReconcilerQuiet: while nothing happens, one tick in five minutes reconciles. An event does,
+// and so does the next tick, because the kubelet may write after the event. Without a kubelet that
+// answers, each tick reconciles.
 func TestReconcilerQuiet(t *testing.T) {
+	var nri atomic.Value
 	for name, test := range map[string]struct {
 		away   bool
 		event  func(*Reconciler)
@@ -26,6 +27,7 @@ func TestReconcilerQuiet(t *testing.T) {
 		"the kubelet is away":    {true, func(*Reconciler) {}, 31 * time.Second, 0},
 		"the write is late":      {false, nil, 32 * time.Second, 0},
 		"the kubelet comes back": {true, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
+		"NRI is given up":        {false, func(*Reconciler) { nri.Store(Unavailable) }, 31 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,6 +35,11 @@ func TestReconcilerQuiet(t *testing.T) {
 				h.placed()
 				h.cgroup(defaultA, map[string]string{"memory.max": "1000"})
 				r, _ := h.reconciler(Working, members)
+				nri.Store(Working)
+				if name == "NRI is given up" {
+					nri.Store(Awaited)
+				}
+				r.options.NRI = func() NRIState { return nri.Load().(NRIState) }
 				start(t, r)
 				<-time.After(10*time.Minute + 10*time.Second)
 				h.away(test.away)

@@ -83,10 +83,9 @@ const (
 	debounce, maxDebounce = 500 * time.Millisecond, 2 * time.Second
 	// maxPause bounds how long a slow reconcile delays the next one, which may find urgent work.
 	maxPause = 5 * time.Second
-	// fullLook is the number of reconciles of which one reads the limits of all pods although
-	// nothing has happened since the last one. The reconcile after an event and the next one read
-	// them, too: a write of the kubelet's may come after its event.
-	fullLook = 10
+	// fullLook is the time without a reconcile while nothing happens. The reconcile after an event and
+	// the one at the next tick are made: a write of the kubelet's may come after its event.
+	fullLook = 5 * time.Minute
 	// reconcileTimeout bounds a reconcile. While systemd does not answer, each of five hundred slices
 	// takes the client's timeout.
 	reconcileTimeout = 30 * time.Second
@@ -171,31 +170,35 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	work.Go(func() { r.prepareAll(ctx) })
 	r.options.Recover(ctx)
 	r.recall()
+	last := time.Now()
 	for calm := 0; ; calm++ {
-		begin := time.Now()
+		begin, next, took := time.Now(), r.options.Tick, time.Duration(0)
 		r.alive()
-		//guard: limits are read after an event, and once more
-		//guard: limits are read now and then although nothing happens
-		r.options.Gatherer.quiet = calm > 1 && calm%fullLook != 0
-		decision, err := r.pass(ctx)
-		r.alive()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		took := time.Since(begin)
-		r.options.Events.Reconciled(took, err)
-		if err == nil && decision.Done {
-			return nil
-		}
-		if decision.Move != nil {
-			work.Go(func() { r.move(ctx, decision.Move) })
-		}
-		next := r.options.Tick
-		if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
-			next = min(next, retryInterval)
-		}
-		if err != nil || decision.acts() || r.isMoving() {
-			calm = 0
+		//guard: the node is read after an event, and once more
+		//guard: the node is read now and then although nothing happens
+		if calm > 1 && begin.Sub(last) < fullLook && r.hears() {
+			r.options.Events.Quiet()
+		} else {
+			decision, err := r.pass(ctx)
+			r.alive()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			last, took = begin, time.Since(begin)
+			r.options.Events.Reconciled(took, err)
+			if err == nil && decision.Done {
+				return nil
+			}
+			if decision.Move != nil {
+				work.Go(func() { r.move(ctx, decision.Move) })
+			}
+			if err != nil || decision.Wait || decision.Move != nil || r.isMoving() {
+				next = min(next, retryInterval)
+			}
+			//guard: what has to be done later is not forgotten while nothing happens
+			if err != nil || decision.acts() || decision.Wait || r.isPending() || !r.hears() {
+				calm = 0
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -238,6 +241,25 @@ func (r *Reconciler) settled(ctx context.Context, least time.Duration) (woken bo
 		}
 	}
 	return woken, nil
+}
+
+// hears reports whether whatever changes on the node comes with an event. Only a kubelet that
+// answers has one for each resize. NRI that is awaited counts as switched off after a time.
+func (r *Reconciler) hears() bool {
+	//guard: a kubelet that is away does not tell of a resize
+	return r.options.Gatherer.Kubelet.Answers() && r.options.NRI() != Awaited
+}
+
+// isPending reports whether a reconcile is to find that a time is over, or what becomes of a move.
+func (r *Reconciler) isPending() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.failed {
+		if time.Now().Before(f.until) {
+			return true
+		}
+	}
+	return len(r.underway)+len(r.orders)+len(r.options.Gatherer.forgotten.due) > 0
 }
 
 func (r *Reconciler) isMoving() bool {

@@ -190,6 +190,8 @@ func (e *events) Placed(p Placement) {
 	e.placed = append(e.placed, fmt.Sprint(p.Method, " ", p.To, " ", result))
 }
 
+func (e *events) Quiet() {}
+
 func (e *events) Reconciled(_ time.Duration, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -944,6 +946,7 @@ func TestReconcilerFailedReconcile(t *testing.T) {
 		set(nil)
 		<-time.After(time.Minute)
 		set(errors.New("connection refused"))
+		r.Wake()
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if pods := r.Report().Pods; r.Ready() == nil || len(pods) != 1 || pods[0].Reason != report.Failed {
