@@ -155,23 +155,26 @@ func (r *Reconciler) act(
 			return fmt.Errorf("make the pod of node %s: %w", start.Node, err)
 		}
 		if start.Claim != nil {
-			// What is claimed is taken off one day, by a pod: a node whose pod is denied is not claimed. No
-			// object comes of it for the cache to wait for.
+			// A claim that is written and taken back asks for the next try at once: ask before. No object
+			// comes of it for the cache to wait for.
 			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
-			if err != nil && !strings.Contains(err.Error(), noDryRun) {
+			if err != nil {
 				return err
 			}
 			if err := r.end(ctx, p, *start.Claim); err != nil {
 				return err
 			}
 		}
-		return create(&client.CreateOptions{})
+		err := create(&client.CreateOptions{})
+		// a denied pod has changed nothing; a dry run takes nothing of a quota
+		if start.Claim != nil && denied(err) {
+			before := *start.Claim
+			before.Record = before.Node.Annotations[plan.RecordAnnotation]
+			err = errors.Join(err, r.end(ctx, p, before))
+		}
+		return err
 	})
 }
-
-// noDryRun is in the answer of an API server that has a webhook with side effects
-// (NewDryRunUnsupportedErr of k8s.io/apiserver).
-const noDryRun = "does not support dry run"
 
 // denied reports whether the API server does not do what it is asked for, and will not do it soon.
 // A webhook that denies has any status: Kyverno's is 400.

@@ -23,7 +23,8 @@ const (
 	// until it is.
 	backWithin = 5 * time.Minute
 	// awayWithin is the time in which the node lifecycle controller finds a kubelet that is silent: 50 s
-	// (--node-monitor-grace-period of 1.32), in steps of 5 s.
+	// (--node-monitor-grace-period of 1.32), in steps of 5 s. The first nodes are watched for so long
+	// after their soak.
 	awayWithin = time.Minute
 	// maxMessage bounds the message of a record, in bytes.
 	maxMessage = 512

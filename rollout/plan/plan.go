@@ -94,9 +94,11 @@ type roll struct {
 	key  string
 	pods map[string]*v1.Pod // by node
 	// all is the number of nodes that maxUnavailable is a share of, done of those that are current
-	// with their soak over, and left of those that the partition is still to be taken off.
+	// and have proven well, and left of those that the partition is still to be taken off.
 	all, done, left int
 	soaking         []string
+	unproven        []string // of those that are current: their soak is just over
+	away            int      // of those that are current
 	unready         []string // of those that are to have the partition, and do not change
 	fresh, retries  []Start
 	skips, failures byReason
@@ -131,7 +133,10 @@ func Decide(in Input) Decision {
 	case in.Partition.Spec.Rollout.SurveyOnly:
 		limit = surveyAtOnce
 	case r.done < int(in.Partition.Spec.Rollout.First):
-		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done)
+		//guard: the first nodes are found dead before the others change
+		r.soaking = append(r.soaking, r.unproven...)
+		//guard: a first node that is not ready holds up the others
+		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done-r.away)
 	}
 	stopped := int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
 	accepted := deleting || r.Invalid == nil && overlap == ""
@@ -461,16 +466,8 @@ func (r *roll) apply(m member) {
 	if tried {
 		m.state = m.Labels[StateLabel]
 	}
-	current := tried && !m.busy && r.Want.has(m.Node)
-	over := m.record.At.Add(rollout.Soak.Duration)
-	c, isReady := ready(m.Node)
-	away := !isReady && !leaving(m.Node)
-	//guard: a node that goes away in its soak has passed it
-	gone := away && c.LastTransitionTime.Time.Before(over.Add(awayWithin))
-	// the place of a node on which nothing was done is free at once
-	soaks := current && !m.record.Unchanged && (gone || over.After(r.Now))
 	switch {
-	case (m.busy || soaks) && r.lost(m):
+	case m.busy && r.lost(m):
 		nodes.Failed++
 		r.failures["lost"] = append(r.failures["lost"], m.Name)
 	case m.state == Failed:
@@ -483,6 +480,12 @@ func (r *roll) apply(m member) {
 	if m.busy {
 		return
 	}
+	over := m.record.At.Add(rollout.Soak.Duration)
+	current := tried && r.Want.has(m.Node)
+	// the place of a node on which nothing was done is free at once
+	soaks := current && !m.record.Unchanged && over.After(r.Now)
+	_, isReady := ready(m.Node)
+	away := !isReady && !leaving(m.Node)
 	if away && !soaks {
 		r.unready = append(r.unready, m.Name)
 	}
@@ -491,14 +494,19 @@ func (r *roll) apply(m member) {
 		if m.record.Seconds > 0 {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
-		if soaks {
+		proven := over.Add(awayWithin)
+		switch {
+		case soaks:
 			r.soaking = append(r.soaking, m.Name)
-			if over.After(r.Now) {
-				r.later(over)
-			}
-			return
+			r.later(over)
+		case away:
+			r.away++
+		case !m.record.Unchanged && proven.After(r.Now):
+			r.unproven = append(r.unproven, m.Name)
+			r.later(proven)
+		case isReady:
+			r.done++
 		}
-		r.done++
 		return
 	}
 	why := skip(m.Node, Apply, r.Partition.Spec.Tolerations)

@@ -292,14 +292,24 @@ func TestDecide(t *testing.T) {
 			w.tried("a", Kept, 59*time.Second, 0)
 		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "1s",
 			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; now 1 in its soak (a); about 40m left"}},
-		{"one that goes away in its soak stays in it", pool(100), func(w *world) {
-			w.tried("a", Kept, 4*time.Minute, 0)
-			notReady(w.node("a"), 3*time.Minute-10*time.Second)
-		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "2m10s"}},
-		{"and has failed after a while", pool(100), func(w *world) {
-			w.tried("a", Kept, time.Hour, 0)
-			notReady(w.node("a"), 59*time.Minute)
-		}, map[string]string{"starts": "", "nodes": "100/1/1/1/0/0", "again": "0s", v1alpha1.Degraded: "True NodesFailed: failed: 1 lost (a)"}},
+		{"a dead kubelet is found up to a minute later", pool(100), func(w *world) {
+			w.tried("a", Kept, 90*time.Second, 0)
+		}, map[string]string{"starts": "", "nodes": "100/1/1/0/0/0", "again": "30s",
+			v1alpha1.Progressing: "True Rolling: 1 of 100 nodes are current; now 1 in its soak (a); about 40m left"}},
+		{"the rest does not begin while it is away", pool(100), func(w *world) {
+			w.kept("a")
+			notReady(w.node("a"), time.Minute)
+		}, map[string]string{"starts": "", "nodes": "100/1/0/0/0/0", "again": "0s",
+			v1alpha1.Progressing: "False Waiting: 1 of 100 nodes are current; now 1 not ready (a)"}},
+		{"one that is cordoned then has passed nothing", pool(100), func(w *world) {
+			w.kept("a")
+			notReady(w.node("a"), time.Minute)
+			w.node("a").Spec.Unschedulable = true
+		}, map[string]string{"starts": "apply b"}},
+		{"a minute later is for the first", pool(100), func(w *world) {
+			w.kept("a")
+			w.tried("b", Kept, 90*time.Second, 0)
+		}, map[string]string{"starts": "apply c, apply d, apply e, apply f, apply g"}},
 		{"then a share", pool(100), func(w *world) {
 			w.kept("a")
 		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f", "nodes": "100/1/0/0/0/0",
