@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,6 +65,7 @@ type link struct {
 
 // variable is a variable of the dashboard. Its query is a text, or, for a data source, an object.
 type variable struct {
+	Type  string          `json:"type"`
 	Name  string          `json:"name"`
 	Query json.RawMessage `json:"query"`
 }
@@ -89,5 +91,14 @@ func readDashboard(dir string) (dashboard, error) {
 	if err != nil {
 		return d, err
 	}
-	return d, json.Unmarshal(data, &d)
+	if err := json.Unmarshal(data, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", dashboardFile, err)
+	}
+	for _, v := range d.Templating.List {
+		if _, ok := v.series(); !ok && v.Type == "query" {
+			return d, fmt.Errorf("%s: variable %s: %s; want the text label_values(SERIES, LABEL), as in the others: "+
+				"Grafana exports an object after an edit", dashboardFile, v.Name, v.Query)
+		}
+	}
+	return d, nil
 }

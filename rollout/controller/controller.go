@@ -148,18 +148,17 @@ func (r *Reconciler) act(
 	return each(ctx, d.Pick(replicas), func(ctx context.Context, start plan.Start) error {
 		create := func(options *client.CreateOptions) error {
 			err := r.Client.Create(ctx, nodepod.Of(r.Settings, p, s, want.Key(), start), options)
-			// a node has one pod at a time
-			if err == nil || apierrors.IsAlreadyExists(err) {
-				return nil
+			if err != nil {
+				return fmt.Errorf("make the pod of node %s: %w", start.Node, err)
 			}
-			return fmt.Errorf("make the pod of node %s: %w", start.Node, err)
+			return nil
 		}
 		if start.Claim != nil {
 			// A claim that is written and taken back asks for the next try at once: ask before. No object
 			// comes of it for the cache to wait for.
 			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
 			if err != nil {
-				return err
+				return client.IgnoreAlreadyExists(err)
 			}
 			if err := r.end(ctx, p, *start.Claim); err != nil {
 				return err
@@ -172,7 +171,7 @@ func (r *Reconciler) act(
 			before.Record = before.Node.Annotations[plan.RecordAnnotation]
 			err = errors.Join(err, r.end(ctx, p, before))
 		}
-		return err
+		return client.IgnoreAlreadyExists(err) // a node has one pod at a time
 	})
 }
 

@@ -37,6 +37,9 @@ func (r *roll) conditions(overlap string, stopped bool) []metav1.Condition {
 			reason = "Stopped"
 		}
 		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
+	} else if r.held && r.missing() > 0 {
+		degraded = r.condition(v1alpha1.Degraded, true, "FirstNotReady",
+			"the other nodes wait for the first ones to be ready: mend, cordon or delete "+strings.Join(r.away, ", "))
 	} else if len(r.refusals) > 0 && !r.Partition.Spec.Rollout.SurveyOnly && r.Partition.DeletionTimestamp == nil {
 		degraded = r.condition(v1alpha1.Degraded, true, "NodesRefused", r.refused())
 	}
@@ -74,10 +77,12 @@ func (r *roll) progressing(accepted bool, stopped bool) metav1.Condition {
 	}
 	rollout := r.Partition.Spec.Rollout
 	left := len(r.Starts) + len(r.Busy)
-	moving := len(r.Busy) > 0 || len(r.soaking) > 0 || r.Free > 0 && len(r.Starts) > 0
+	// a node that is lost while it changes does not go on
+	working := len(r.Busy) > len(r.failures["lost"])
+	moving := working || len(r.soaking) > 0 || r.Free > 0 && len(r.Starts) > 0
 	deleting := r.Partition.DeletionTimestamp != nil
 	switch {
-	case stopped && len(r.Busy) == 0 && (deleting || accepted && !rollout.SurveyOnly && !rollout.Paused):
+	case stopped && !working && (deleting || accepted && !rollout.SurveyOnly && !rollout.Paused):
 		message := fmt.Sprintf("%d nodes failed, and maxFailures is %d: %s; mend them and remove their label %s, or raise maxFailures",
 			r.Status.Nodes.Failed, rollout.MaxFailures, r.failures, StateLabel)
 		if !deleting {

@@ -98,7 +98,8 @@ type roll struct {
 	all, done, left int
 	soaking         []string
 	unproven        []string // of those that are current: their soak is just over
-	away            int      // of those that are current
+	away            []string // of those that are current
+	held            bool     // the other nodes wait for those that are away
 	unready         []string // of those that are to have the partition, and do not change
 	fresh, retries  []Start
 	skips, failures byReason
@@ -136,7 +137,8 @@ func Decide(in Input) Decision {
 		//guard: the first nodes are found dead before the others change
 		r.soaking = append(r.soaking, r.unproven...)
 		//guard: a first node that is not ready holds up the others
-		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done-r.away)
+		limit = min(limit, int(in.Partition.Spec.Rollout.First)-r.done-len(r.away))
+		r.held = len(r.away) > 0
 	}
 	stopped := int(nodes.Failed) > int(in.Partition.Spec.Rollout.MaxFailures)
 	accepted := deleting || r.Invalid == nil && overlap == ""
@@ -397,7 +399,8 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	end := End{Node: m.Node, Labels: map[string]*string{}, State: o.state, Reason: o.reason, Message: o.message}
 	switch o.state {
 	case Kept:
-		after.Unchanged, after.Message = o.reason == string(record.Unchanged), ""
+		// of a change that an earlier try has made nobody has seen a soak
+		after.Unchanged, after.Message = o.reason == string(record.Unchanged) && before.Tries == 0, ""
 		end.set(StateLabel, Kept)
 		end.set(partition.VersionLabel, partition.VersionValue(p.Annotations[VersionAnnotation]))
 		end.set(partition.SectionLabel, partition.SectionValue(p.Annotations[HashAnnotation]))
@@ -484,7 +487,7 @@ func (r *roll) apply(m member) {
 	current := tried && r.Want.has(m.Node)
 	// the place of a node on which nothing was done is free at once
 	soaks := current && !m.record.Unchanged && over.After(r.Now)
-	_, isReady := ready(m.Node)
+	c, isReady := ready(m.Node)
 	away := !isReady && !leaving(m.Node)
 	if away && !soaks {
 		r.unready = append(r.unready, m.Name)
@@ -495,12 +498,16 @@ func (r *roll) apply(m member) {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
 		proven := over.Add(awayWithin)
+		// the clock of the node may be wrong
+		if back := c.LastTransitionTime.Time; back.After(over) && !back.After(r.Now) {
+			proven = back.Add(awayWithin)
+		}
 		switch {
 		case soaks:
 			r.soaking = append(r.soaking, m.Name)
 			r.later(over)
 		case away:
-			r.away++
+			r.away = append(r.away, m.Name)
 		case !m.record.Unchanged && proven.After(r.Now):
 			r.unproven = append(r.unproven, m.Name)
 			r.later(proven)

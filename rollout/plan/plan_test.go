@@ -300,7 +300,16 @@ func TestDecide(t *testing.T) {
 			w.kept("a")
 			notReady(w.node("a"), time.Minute)
 		}, map[string]string{"starts": "", "nodes": "100/1/0/0/0/0", "again": "0s",
-			v1alpha1.Progressing: "False Waiting: 1 of 100 nodes are current; now 1 not ready (a)"}},
+			v1alpha1.Progressing: "False Waiting: 1 of 100 nodes are current; now 1 not ready (a)",
+			v1alpha1.Degraded:    "True FirstNotReady: the other nodes wait for the first ones to be ready: mend, cordon or delete a"}},
+		{"one that has come back is looked at for a minute", pool(100), func(w *world) {
+			w.kept("a")
+			w.node("a").Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-10 * time.Second))
+		}, map[string]string{"starts": "", "again": "50s"}},
+		{"a clock that is wrong is not waited for", pool(100), func(w *world) {
+			w.kept("a")
+			w.node("a").Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(time.Hour))
+		}, map[string]string{"starts": "apply b, apply c, apply d, apply e, apply f"}},
 		{"one that is cordoned then has passed nothing", pool(100), func(w *world) {
 			w.kept("a")
 			notReady(w.node("a"), time.Minute)
@@ -328,6 +337,11 @@ func TestDecide(t *testing.T) {
 			notReady(w.node("a"), time.Hour)
 			w.node("a").Spec.Unschedulable = true
 		}, map[string]string{"starts": "apply b, apply c, apply d"}},
+		{"one that is lost while it changes does not go on", pool(9), func(w *world) {
+			w.pod("a", Apply)
+			notReady(w.node("a"), 10*time.Minute)
+		}, map[string]string{"starts": "", "nodes": "9/0/1/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 lost (a)",
+			v1alpha1.Progressing: "False Waiting: 0 of 9 nodes are current; now 1 changing (a)"}},
 		{"one that changes is counted once", pool(9, share(intstr.FromInt32(3))), func(w *world) {
 			w.pod("a", Apply)
 			notReady(w.node("a"), time.Minute)
@@ -376,6 +390,10 @@ func TestDecide(t *testing.T) {
 		{"one on which nothing was done", pool(9, share(intstr.FromInt32(1))), func(w *world) {
 			w.pod("a", Apply, ends(0, record.Termination{Reason: record.Unchanged}))
 		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "apply b", "nodes": "9/1/0/0/0/0"}},
+		{"one on which the try before did it", pool(9, share(intstr.FromInt32(1))), func(w *world) {
+			w.tried("a", Skipped, 2*time.Minute, 1)
+			w.pod("a", Apply, ends(0, record.Termination{Reason: record.Unchanged}))
+		}, map[string]string{"ends": "a kept v2 abababababab and its pod", "starts": "", "nodes": "9/1/1/0/0/0"}},
 		{"a node fails, and its log stays", pool(9), func(w *world) {
 			w.pod("a", Apply, ends(1, record.Termination{Reason: "verify", Message: "no"}))
 		}, map[string]string{"ends": "a failed verify", "starts": "apply b", "nodes": "9/0/0/1/0/0", v1alpha1.Degraded: "True NodesFailed: failed: 1 verify (a)"}},

@@ -76,7 +76,7 @@ func keptCache(t *testing.T, n *lab.Node, files int, done func(kept uint64) bool
 	t.Helper()
 	member := reading(members, "cache", cacheBytes, "2147483645")
 	apply(t, n, member)
-	t.Cleanup(func() { remove(t, n, member) })
+	defer remove(t, n, member)
 	inSlice(t, n, members, "cache", partition.System, v1.PodQOSBestEffort)
 	scope := cgroupRoot + scopeOf(t, n, members, "cache")
 	// memory.stat is up to two seconds old with kernel 6.1. Besides the page cache there is a shell.
