@@ -31,16 +31,17 @@ func (r *roll) conditions(overlap string, stopped bool) []metav1.Condition {
 		available = r.condition(v1alpha1.Available, false, "NotCurrent", r.counts())
 	}
 	degraded := r.condition(v1alpha1.Degraded, false, "AsExpected", "")
-	if n.Failed > 0 {
+	switch {
+	case n.Failed > 0:
 		reason := "NodesFailed"
 		if stopped {
 			reason = "Stopped"
 		}
 		degraded = r.condition(v1alpha1.Degraded, true, reason, "failed: "+r.failures.String())
-	} else if r.held && r.missing() > 0 {
+	case r.held && r.missing() > 0:
 		degraded = r.condition(v1alpha1.Degraded, true, "FirstNotReady",
 			"the other nodes wait for the first ones to be ready: mend, cordon or delete "+strings.Join(r.away, ", "))
-	} else if len(r.refusals) > 0 && !r.Partition.Spec.Rollout.SurveyOnly && r.Partition.DeletionTimestamp == nil {
+	case len(r.refusals) > 0 && !r.Partition.Spec.Rollout.SurveyOnly && r.Partition.DeletionTimestamp == nil:
 		degraded = r.condition(v1alpha1.Degraded, true, "NodesRefused", r.refused())
 	}
 	progressing := r.progressing(accepted.Status == metav1.ConditionTrue, stopped)

@@ -22,9 +22,9 @@ const (
 	// backWithin is the time in which a node has to be ready again. One that is not counts as failed
 	// until it is.
 	backWithin = 5 * time.Minute
-	// awayWithin is the time in which the node lifecycle controller finds a kubelet that is silent: 50 s
-	// (--node-monitor-grace-period of 1.32), in steps of 5 s. The first nodes are watched for so long
-	// after their soak.
+	// awayWithin is the time in which the node lifecycle controller finds a kubelet that is silent
+	// (--node-monitor-grace-period of 1.32: 50 s, in steps of 5 s). The first nodes are watched for so
+	// long after their soak.
 	awayWithin = time.Minute
 	// maxMessage bounds the message of a record, in bytes.
 	maxMessage = 512
