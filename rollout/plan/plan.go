@@ -497,10 +497,11 @@ func (r *roll) apply(m member) {
 		if m.record.Seconds > 0 {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
-		proven := over.Add(awayWithin)
+		watched := min(rollout.Soak.Duration, awayWithin) // who wants no soak waits for nothing
+		proven := over.Add(watched)
 		// the clock of the node may be wrong
 		if back := c.LastTransitionTime.Time; back.After(over) && !back.After(r.Now) {
-			proven = back.Add(awayWithin)
+			proven = back.Add(watched)
 		}
 		switch {
 		case soaks:
