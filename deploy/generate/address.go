@@ -17,8 +17,8 @@ var (
 	home = regexp.MustCompile(`(?m)^(home|homepage): .*$`)
 )
 
-// address is the project's: packages, the chart, alerts and the dashboard have it by make generate.
-// Nothing is published yet, and the name is one that nobody can have (RFC 2606).
+// address is the project's. make generate writes it into packages, the chart, alerts and the
+// dashboard. Nothing is published yet: RFC 2606 reserves this name, so that nobody can register it.
 const address = "https://node-partition.example"
 
 // docsURL returns the address at which the folder docs is served: alerts lead there, and the links

@@ -8,7 +8,7 @@ import (
 	"regexp"
 )
 
-// dashboard has what is read of Grafana's JSON. Somebody edits it in Grafana, and exports it.
+// dashboard has the fields of Grafana's JSON that this program and its tests read.
 type dashboard struct {
 	UID        string  `json:"uid"`
 	Editable   bool    `json:"editable"`
@@ -59,8 +59,7 @@ type panel struct {
 }
 
 type link struct {
-	Title string `json:"title"`
-	URL   string `json:"url"`
+	URL string `json:"url"`
 }
 
 // variable is a variable of the dashboard. Its query is a text, or, for a data source, an object.
@@ -70,18 +69,20 @@ type variable struct {
 	Query json.RawMessage `json:"query"`
 }
 
-var labelValues = regexp.MustCompile(`^"label_values\((.*), (\w+)\)"$`)
+var labelValues = regexp.MustCompile(`^label_values\((.*), \w+\)$`)
 
 // series returns the selector of the series whose label has the values of the variable, and whether
 // it has such a query.
 func (v variable) series() (string, bool) {
-	match := labelValues.FindSubmatch(v.Query)
+	var query string
+	if json.Unmarshal(v.Query, &query) != nil {
+		return "", false
+	}
+	match := labelValues.FindStringSubmatch(query)
 	if match == nil {
 		return "", false
 	}
-	var selector string
-	err := json.Unmarshal([]byte(`"`+string(match[1])+`"`), &selector)
-	return selector, err == nil
+	return match[1], true
 }
 
 // readDashboard reads the dashboard below dir.

@@ -149,7 +149,7 @@ func fleetQueries(dir string) ([]string, error) {
 		return nil, err
 	}
 	var shown []string
-	for _, p := range d.Panels { // those of folded rows are below their rows
+	for _, p := range d.Panels { // a folded row holds its panels itself
 		for _, target := range p.Targets {
 			shown = append(shown, target.Expr)
 		}

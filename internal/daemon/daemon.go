@@ -171,7 +171,7 @@ func (m *monitor) build() {
 	m.plugin = &nri.Plugin{
 		Wake: m.signals.Wake, Announce: m.signals.Announce, Connection: m.nriConnected,
 	}
-	events := newPlacementEvents(m.metrics, m.log, m.afterReconcile)
+	events := newPlacementEvents(m.metrics, m.log, m.afterTick)
 	if m.options.Validate {
 		m.plugin.Refused = events.Placed
 	}
@@ -210,8 +210,8 @@ func (m *monitor) recoverMoves(ctx context.Context) {
 	}
 }
 
-// afterReconcile is called at each tick, after the reconcile if there is one.
-func (m *monitor) afterReconcile() {
+// afterTick is called at each tick, after the reconcile if there is one.
+func (m *monitor) afterTick() {
 	for _, p := range m.partitions.all() {
 		known, _ := m.kubelet.Pods()
 		p.remembered.Note(m.options.Node.Cgroups, m.table.Pods(), known)

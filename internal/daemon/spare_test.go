@@ -64,10 +64,10 @@ func TestSpareKnown(t *testing.T) {
 	m.pressure.Store(nil) // the kubelet has connected again
 	n.Write("/var/lib/kubelet/config.yaml", "maxPods: [")
 	n.Write("/proc/meminfo", fmt.Sprintf("MemTotal: %d kB\nMemFree: %d kB\nInactive(file): 0 kB", 16000<<10, 4000<<10))
-	m.afterReconcile()
+	m.afterTick()
 	known("the threshold is not known", "below which the kubelet evicts")
 	n.Write("/var/lib/kubelet/config.yaml", fakenode.Configuration(twoSections))
-	m.afterReconcile()
+	m.afterTick()
 	known("the file is repaired", "")
 	m.kubelet = silent
 }

@@ -16,18 +16,19 @@ import (
 func TestReconcilerQuiet(t *testing.T) {
 	var nri atomic.Value
 	for name, test := range map[string]struct {
+		nri    NRIState
 		away   bool
 		event  func(*Reconciler)
 		within time.Duration
 		after  time.Duration // it is not noticed before
 	}{
-		"nothing tells of it":    {false, func(*Reconciler) {}, 5*time.Minute + time.Second, 31 * time.Second},
-		"an event":               {false, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
-		"eviction or a command":  {false, func(r *Reconciler) { r.Urge() }, time.Second, 0},
-		"the kubelet is away":    {true, func(*Reconciler) {}, 31 * time.Second, 0},
-		"the write is late":      {false, nil, 32 * time.Second, 0},
-		"the kubelet comes back": {true, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
-		"NRI is given up":        {false, func(*Reconciler) { nri.Store(Unavailable) }, 31 * time.Second, 0},
+		"nothing tells of it":    {Working, false, func(*Reconciler) {}, 5*time.Minute + time.Second, 31 * time.Second},
+		"an event":               {Working, false, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
+		"eviction or a command":  {Working, false, func(r *Reconciler) { r.Urge() }, time.Second, 0},
+		"the kubelet is away":    {Working, true, func(*Reconciler) {}, 31 * time.Second, 0},
+		"the write is late":      {Working, false, nil, 32 * time.Second, 0},
+		"the kubelet comes back": {Working, true, func(r *Reconciler) { r.Wake() }, 3 * time.Second, 0},
+		"NRI is given up":        {Awaited, false, func(*Reconciler) { nri.Store(Unavailable) }, 31 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -35,10 +36,7 @@ func TestReconcilerQuiet(t *testing.T) {
 				h.placed()
 				h.cgroup(defaultA, map[string]string{"memory.max": "1000"})
 				r, _ := h.reconciler(Working, members)
-				nri.Store(Working)
-				if name == "NRI is given up" {
-					nri.Store(Awaited)
-				}
+				nri.Store(test.nri)
 				r.options.NRI = func() NRIState { return nri.Load().(NRIState) }
 				start(t, r)
 				<-time.After(10*time.Minute + 10*time.Second)

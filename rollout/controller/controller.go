@@ -154,8 +154,8 @@ func (r *Reconciler) act(
 			return nil
 		}
 		if start.Claim != nil {
-			// A claim that is written and taken back asks for the next try at once: ask before. No object
-			// comes of it for the cache to wait for.
+			// The claim and its removal change the Node, and each change causes a reconcile. So a dry run
+			// comes first. It makes no object, for which the cache would wait.
 			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
 			if err != nil {
 				return client.IgnoreAlreadyExists(err)

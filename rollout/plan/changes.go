@@ -40,7 +40,7 @@ func (r *roll) apply(m member) {
 		if m.record.Seconds > 0 {
 			r.seconds, r.taken = r.seconds+m.record.Seconds, r.taken+1
 		}
-		watched := min(rollout.Soak.Duration, awayWithin) // who wants no soak waits for nothing
+		watched := min(rollout.Soak.Duration, awayWithin) // a NodePartition without a soak does not wait
 		proven := over.Add(watched)
 		// the clock of the node may be wrong
 		if back := c.LastTransitionTime.Time; back.After(over) && !back.After(r.Now) {

@@ -24,7 +24,7 @@ const (
 	backWithin = 5 * time.Minute
 	// awayWithin is the time in which the node lifecycle controller finds a kubelet that is silent
 	// (--node-monitor-grace-period of 1.32: 50 s, in steps of 5 s). The first nodes are watched for so
-	// long after their soak.
+	// long after their soak, and no longer than the soak.
 	awayWithin = time.Minute
 	// maxMessage bounds the message of a record, in bytes.
 	maxMessage = 512

@@ -90,13 +90,14 @@ type roll struct {
 	Decision
 	key  string
 	pods map[string]*v1.Pod // by node
-	// all is the number of nodes that maxUnavailable is a share of, done of those that are current
-	// and have proven well, and left of those that the partition is still to be taken off.
+	// all is the number of nodes that maxUnavailable is a share of. done counts the current nodes that
+	// are Ready and whose soak is over. left counts the nodes from which the partition is still to be
+	// removed.
 	all, done, left int
 	soaking         []string
-	unproven        []string // of those that are current: their soak is just over
-	away            []string // of those that are current
-	held            bool     // the other nodes wait for those that are away
+	unproven        []string // current nodes whose soak has just ended
+	away            []string // current nodes that are not Ready
+	held            bool     // the other nodes wait until the first ones, which are away, are Ready
 	unready         []string // of those that are to have the partition, and do not change
 	fresh, retries  []Start
 	skips, failures byReason

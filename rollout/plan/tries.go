@@ -116,7 +116,7 @@ func (r *roll) record(m member, p *v1.Pod, o outcome) member {
 	end := End{Node: m.Node, Labels: map[string]*string{}, State: o.state, Reason: o.reason, Message: o.message}
 	switch o.state {
 	case Kept:
-		// of a change that an earlier try has made nobody has seen a soak
+		// an earlier try may have made the change, and its soak was not watched
 		after.Unchanged, after.Message = o.reason == string(record.Unchanged) && before.Tries == 0, ""
 		end.set(StateLabel, Kept)
 		end.set(partition.VersionLabel, partition.VersionValue(p.Annotations[VersionAnnotation]))

@@ -165,8 +165,8 @@ func TestServeRuntimeRestarts(t *testing.T) {
 	}
 }
 
-// TestServeNotSynchronized: containerd accepts the plugin's connection and synchronizes the plugin
-// only when no container has its grace period. Such a runtime does not count as one that refuses.
+// TestServeNotSynchronized: containerd accepts the plugin's connection. It synchronizes the plugin
+// after the grace periods of all containers. The plugin does not take that for a refusal.
 func TestServeNotSynchronized(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	p := newPlugin()
