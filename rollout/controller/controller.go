@@ -154,9 +154,9 @@ func (r *Reconciler) act(
 			return nil
 		}
 		if start.Claim != nil {
-			// The claim and its removal change the Node, and each change causes a reconcile. So a dry run
-			// comes first. It makes no object, for which the cache would wait. A failure that is no denial may
-			// be over by the real request.
+			// The claim and its removal change the Node, and each change causes a reconcile. So a dry
+			// run comes first. It makes no object, for which the cache would wait. A failure that is no
+			// denial may be over by the real request.
 			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
 			if denied(err) || apierrors.IsAlreadyExists(err) {
 				return client.IgnoreAlreadyExists(err)
