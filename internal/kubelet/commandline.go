@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -189,21 +188,4 @@ func (f *Flags) addGates(list string) {
 		}
 		f.FeatureGates[strings.TrimSpace(name)] = on
 	}
-}
-
-// allAlpha is the gate that switches on all alpha gates that are not set one by one.
-const allAlpha = "AllAlpha"
-
-// GateOn reports whether an alpha gate is on in a kubelet whose configuration has the gates
-// configured. The kubelet's flags are merged over its configuration (kubeletConfigFlagPrecedence,
-// cmd/kubelet/app/server.go, v1.37.0). If AllAlpha decides, GateOn calls knows to find out whether
-// the kubelet has the gate.
-func (f *Flags) GateOn(gate string, configured map[string]bool, knows func() bool) bool {
-	gates := map[string]bool{}
-	maps.Copy(gates, configured)
-	maps.Copy(gates, f.FeatureGates)
-	if on, named := gates[gate]; named {
-		return on
-	}
-	return gates[allAlpha] && knows()
 }

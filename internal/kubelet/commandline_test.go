@@ -3,11 +3,8 @@ package kubelet
 import (
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/tests/testkit"
@@ -41,33 +38,6 @@ func TestParse(t *testing.T) {
 		if got.Config != test.want.Config || got.ConfigDir != test.want.ConfigDir || got.CgroupDriver != test.want.CgroupDriver ||
 			got.RuntimeEndpoint != test.want.RuntimeEndpoint {
 			t.Errorf("%q: %+v; want %+v", test.args, got, test.want)
-		}
-	}
-}
-
-func TestGateOn(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		args       string
-		configured map[string]bool
-		knows      bool
-		want       bool
-	}{
-		{"", nil, true, false},
-		{"--feature-gates=G=true", nil, false, true},
-		{"--feature-gates=G=false", map[string]bool{"G": true}, true, false},
-		{"--feature-gates=Other=true", map[string]bool{"G": true}, true, true},
-		{"--feature-gates AllAlpha=true", nil, true, true},
-		{"--feature-gates AllAlpha=true", nil, false, false}, // a kubelet without that gate
-		{"--feature-gates AllAlpha=true,G=false", nil, true, false},
-		{"--feature-gates AllAlpha=true", map[string]bool{"G": false}, true, false},
-		{"--feature-gates AllAlpha=false", map[string]bool{"AllAlpha": true}, true, false},
-		{"", map[string]bool{"AllAlpha": true}, true, true},
-		{"--feature-gates AllBeta=true", nil, true, false},
-	} {
-		flags := parse(strings.Fields(test.args))
-		if got := flags.GateOn("G", test.configured, func() bool { return test.knows }); got != test.want {
-			t.Errorf("%q with %v: %t; want %t", test.args, test.configured, got, test.want)
 		}
 	}
 }
@@ -111,29 +81,5 @@ func TestRunning(t *testing.T) {
 		if got.Config != test.want || errors.Is(err, ErrNotRunning) != (test.want == "") {
 			t.Errorf("%s: %+v, %v; want %q", name, got, err, test.want)
 		}
-	}
-}
-
-func TestKnows(t *testing.T) {
-	t.Parallel()
-	const gate = "NodeSystemPartition"
-	old := filepath.Join(t.TempDir(), "kubelet")
-	if err := os.WriteFile(old, []byte(strings.Repeat("x", 3<<20)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if (Process{Args: []string{old}}).Knows("", gate) {
-		t.Error("a program without the text")
-	}
-	if !(Process{Args: []string{filepath.Join(t.TempDir(), "none")}}).Knows("", gate) {
-		t.Error("a program that is not there may have it")
-	}
-	for at := 1<<20 - len(gate) - 1; at <= 1<<20+1; at++ { // across the end of a piece
-		found, err := contains(iotest.HalfReader(strings.NewReader(strings.Repeat("x", at)+gate+"yy")), gate)
-		if !found || err != nil {
-			t.Errorf("at %d: %t, %v", at, found, err)
-		}
-	}
-	if found, err := contains(iotest.ErrReader(os.ErrPermission), gate); found || !errors.Is(err, os.ErrPermission) {
-		t.Errorf("%t, %v", found, err)
 	}
 }

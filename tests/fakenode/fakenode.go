@@ -562,8 +562,6 @@ func Gates() map[string]Gate {
 		"none":                 {nil, "", false},
 		"with =":               {[]string{"--feature-gates=NodeSystemPartition=true"}, "", true},
 		"as the next argument": {[]string{"--v", "2", "--feature-gates", "A=true,NodeSystemPartition=true"}, "", true},
-		// Its program cannot be read, which counts as one with the gate.
-		"all that are alpha": {[]string{"--feature-gates=AllAlpha=true"}, "", true},
 		"the file, which the generator reads": {
 			[]string{"--feature-gates=NodeSystemPartition=false"}, "featureGates: {NodeSystemPartition: true}", true,
 		},
