@@ -286,12 +286,13 @@ func TestFaults(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	var forbidden atomic.Bool
-	forbidden.Store(true)
-	faults := []struct {
+	type fault struct {
 		status int
 		reason metav1.StatusReason
-	}{
+	}
+	var pods atomic.Pointer[fault]                                           // the answer to each pod
+	pods.Store(&fault{http.StatusBadRequest, metav1.StatusReasonBadRequest}) // as Kyverno denies
+	faults := []fault{
 		{http.StatusConflict, metav1.StatusReasonConflict}, {http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests},
 		{http.StatusInternalServerError, metav1.StatusReasonInternalError}, {http.StatusGone, metav1.StatusReasonExpired},
 		{http.StatusForbidden, metav1.StatusReasonForbidden},
@@ -310,8 +311,8 @@ func TestFaults(t *testing.T) {
 		if strings.Contains(r.URL.Path, "/leases") {
 			return nil
 		}
-		if forbidden.Load() && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
-			return answer(r, http.StatusBadRequest, metav1.StatusReasonBadRequest) // as Kyverno does
+		if f := pods.Load(); f != nil && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/pods") {
+			return answer(r, f.status, f.reason)
 		}
 		select {
 		case n := <-choose:
@@ -331,7 +332,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s, whose pod is denied, has %s", nodes.Items[i].Name, claim)
 		}
 	}
-	forbidden.Store(false)
+	pods.Store(&fault{http.StatusInternalServerError, metav1.StatusReasonInternalError}) // its webhook is gone
+	c.await(v1alpha1.Degraded, metav1.ConditionTrue, "RequestFailed")
+	pods.Store(nil)
 	status := c.await(v1alpha1.Available, metav1.ConditionTrue, "")
 	if status.Nodes.Failed != 0 || len(c.ran(0)) != len(names) {
 		t.Errorf("%+v, and %d pods for %d nodes", status.Nodes, len(c.ran(0)), len(names))

@@ -191,6 +191,19 @@ func denied(err error) bool {
 	}
 }
 
+// hindered returns the reason of Degraded for a request that has failed, and "" if the next try may
+// do. An API server answers 500 while it cannot call a webhook.
+func hindered(err error) string {
+	switch {
+	case denied(err):
+		return "NotAllowed"
+	case apierrors.IsInternalError(err):
+		return "RequestFailed"
+	default:
+		return ""
+	}
+}
+
 // each calls do for each item, some at once. All are tried. It returns the first error.
 func each[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
 	var group errgroup.Group
@@ -290,8 +303,8 @@ func (r *Reconciler) status(
 	p.Status.Conditions = conditions
 	news := false
 	for _, c := range d.Status.Conditions {
-		if c.Type == v1alpha1.Degraded && denied(acted) {
-			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotAllowed", plan.Message(acted.Error())
+		if reason := hindered(acted); c.Type == v1alpha1.Degraded && reason != "" {
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason, plan.Message(acted.Error())
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)
 		news = news || was == nil || was.Status != c.Status || was.Reason != c.Reason ||
