@@ -52,7 +52,6 @@ func commonFlags(more ...cli.Flag) []cli.Flag {
 		durationFlag(node.FlagCooldown, 5*time.Minute),
 		textFlag(node.FlagKubeconfig, node.KubeconfigAuto),
 		choiceFlag(node.FlagEvents, node.FlagUsage(node.FlagEvents), "on", "off"),
-		boolFlag(node.FlagCondition),
 		boolFlag(node.FlagNodeStatus),
 	}, more...)
 }
@@ -82,7 +81,7 @@ func readOptions(c *cli.Context, n host.Node) (node.Options, error) {
 		Mode:    podmove.Mode(c.String(node.FlagMove)),
 		Events:  c.String(node.FlagEvents) == "on",
 	}
-	o.NodeCondition, o.NodeStatus = c.Bool(node.FlagCondition), c.Bool(node.FlagNodeStatus)
+	o.NodeStatus = c.Bool(node.FlagNodeStatus)
 	var err error
 	o.Eviction, err = readEviction(c, n)
 	return o, err

@@ -64,7 +64,7 @@ _partition_monitor() {
 		'partition-monitor check '*) words='' ;;
 		'partition-monitor status -'*) words='--output --all --wait --timeout --watch --root --help' ;;
 		'partition-monitor status '*) words='' ;;
-		'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-condition --node-status --web.config.file --textfile --nri-validate --tick --per-pod-metrics --debug --help' ;;
+		'partition-monitor run -'*) words='--runtime-endpoint --nri-socket --pods-api-socket --listen --move --eviction --eviction-protect --eviction-cooldown --kubeconfig --events --node-status --web.config.file --textfile --nri-validate --tick --per-pod-metrics --debug --help' ;;
 		'partition-monitor run '*) words='' ;;
 		'partition-monitor -'*) words='--version --root --help' ;;
 		'partition-monitor '*) words='run status check explain validate plan recommend render move try keep collect version' ;;

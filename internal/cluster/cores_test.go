@@ -16,7 +16,6 @@ import (
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -374,7 +373,7 @@ func TestCPUs(t *testing.T) {
 func TestRemoveAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := &aNode{facts: fine(), memory: &evict.Report{UsedPeak: 1}, cores: values{"theirs": 7}}
+		n := &aNode{facts: fine(), cores: values{"theirs": 7}}
 		lines := &testkit.Buffer{}
 		k, stop := n.advertising(t, fourCPUs(t), lines, "a")
 		<-time.After(time.Minute)

@@ -30,7 +30,7 @@ const (
 func Results() []Result { return []Result{Created, Repeated, Dropped} }
 
 // Recorder records faults of partitions where operators of the cluster look: as
-// Events on pods and on the node, and as a condition of the node.
+// Events on pods and on the node.
 //
 // It does not use client-go's recorder (k8s.io/client-go/tools/record v0.37.0). That drops an event
 // after twelve attempts and the occurrences beyond its rate, reports neither, and adds 2.6 MB to

@@ -7,12 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
 // monitors is the number of nodes here, and scale times that are the nodes of the table in
-// docs/fleet-figures.md, with both options.
+// docs/fleet-figures.md, with --node-status.
 const monitors, scale = 500, 10
 
 // fleet counts the writes of many nodes by the second.
@@ -75,7 +74,7 @@ func TestFleet(t *testing.T) {
 		f, lines := &fleet{begin: time.Now()}, &testkit.Buffer{}
 		none := filepath.Join(t.TempDir(), "none") // state files of so many would take most of the time
 		for range monitors {                       // they are booted at once, as after a power failure
-			n := &aNode{facts: fine(), memory: &evict.Report{UsedPeak: 1}, at: f.count}
+			n := &aNode{facts: fine(), at: f.count}
 			f.nodes = append(f.nodes, n)
 			k := n.keeper(none, "0.1.0", lines)
 			k.look = 5 * look // there are many

@@ -29,8 +29,7 @@ type Facts struct {
 	Misplaced int
 }
 
-// The reasons of SystemPartitionReady; the last one is of both conditions. They never change,
-// because programs select by them.
+// The reasons of SystemPartitionReady. They never change, because programs select by them.
 const (
 	reasonActive    = "PartitionsActive"
 	reasonHangs     = "MonitorHangs"

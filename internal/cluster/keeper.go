@@ -17,7 +17,6 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/pkg/evict"
 )
 
 const (
@@ -37,7 +36,7 @@ const (
 	lastTimeout = 5 * time.Second
 )
 
-// KeeperOptions holds what a Keeper needs. All fields are needed, but Facts and Memory.
+// KeeperOptions holds what a Keeper needs. All fields are needed, but Facts.
 type KeeperOptions struct {
 	API API
 	// Node has the CPUs that count, and the state file.
@@ -45,10 +44,6 @@ type KeeperOptions struct {
 	// Facts returns what the labels and the readiness follow from, and false if no partition is
 	// switched on. Then the Node has neither. It is nil if they are not asked for.
 	Facts func() (Facts, bool)
-	// Memory returns the last poll of the memory of Partition, which the pressure follows from, and
-	// false if there is no such partition. It is nil if the pressure is not asked for.
-	Memory    func() (evict.Report, bool)
-	Partition partition.Name
 	// Stopping reports whether the node is being shut down.
 	Stopping func(context.Context) bool
 	// Version of the program.
@@ -61,8 +56,8 @@ type KeeperOptions struct {
 }
 
 // Keeper keeps what this program has on the Node of this node: the labels and the condition
-// SystemPartitionReady, the condition SystemPartitionPressure, and the extended resources of
-// workload types. Each of the three is asked for by itself.
+// SystemPartitionReady, and the extended resources of workload types. Each of the two is asked for
+// by itself.
 //
 // It writes them with one patch when they change, and a heartbeat every five minutes on average.
 // The answer is the Node, and shows what others have overwritten. The times of the heartbeats are
@@ -83,8 +78,7 @@ type Keeper struct {
 	patch   func(context.Context, kubeapi.NodePatch) (kubeapi.Node, error)
 	look    time.Duration
 	tried   atomic.Bool
-	pressed atomic.Pointer[time.Time] // the last time of pressure
-	changed chan struct{}             // has an element after Follow and KubeletStarted
+	changed chan struct{} // has an element after Follow and KubeletStarted
 
 	following sync.Mutex
 	follows   []string // the types that are to be advertised
@@ -102,7 +96,6 @@ type Keeper struct {
 	begin time.Time // of Run
 	// differs is the time since which the readiness differs from the last value; zero if it does not.
 	differs time.Time
-	read    time.Time     // the last poll of the memory, or the last time when there was none to read
 	beat    time.Time     // the next heartbeat
 	pause   time.Duration // the mean time to the next heartbeat
 	marks   attempts      // to write labels and conditions
@@ -147,31 +140,19 @@ func NewKeeper(o KeeperOptions) *Keeper {
 		// The node was booted, or the file is of no use.
 		k.written = node.Written{
 			Labels:     map[string]string{partition.VersionLabel: "", partition.SectionLabel: ""},
-			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}, kubeapi.Pressure: {}},
+			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}},
 		}
 	}
 	_, isReady := k.written.Conditions[kubeapi.Ready]
-	_, isPressure := k.written.Conditions[kubeapi.Pressure]
-	k.clears = o.Facts == nil && (isReady || len(k.written.Labels) > 0) || o.Memory == nil && isPressure
+	k.clears = o.Facts == nil && (isReady || len(k.written.Labels) > 0)
 	k.left = k.clears && err == nil
 	//guard: a label of another program is not removed with an option
 	k.looked = !k.clears && k.written.Node != ""
-	if k.written.Conditions[kubeapi.Pressure].Status == v1.ConditionTrue {
-		//guard: a pressure lasts for five minutes over a restart
-		k.Pressed() // when it was is not known
-	}
 	return k
 }
 
 // Tried reports whether Run has replaced a value of the former boot, or has tried to.
 func (k *Keeper) Tried() bool { return k.tried.Load() }
-
-// Pressed notes that the threshold is crossed now, perhaps for less than a second. It returns at
-// once.
-func (k *Keeper) Pressed() {
-	now := time.Now()
-	k.pressed.Store(&now)
-}
 
 // Follow sets the types that are to be advertised. It returns at once.
 func (k *Keeper) Follow(types []string) {
@@ -230,7 +211,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) start(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.begin, k.read = now, now
+	k.begin = now
 	k.beat = now.Add(settle + rand.N(settle))
 	if k.follow(now); !k.isRequested() && !k.left {
 		k.marks.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
@@ -239,7 +220,7 @@ func (k *Keeper) start(now time.Time) {
 
 // isRequested reports whether anything is asked for.
 func (k *Keeper) isRequested() bool {
-	return k.options.Facts != nil || k.options.Memory != nil || len(k.types) > 0
+	return k.options.Facts != nil || len(k.types) > 0
 }
 
 // next returns a channel that tells when to step again. It is nil if there is nothing to write, and

@@ -21,7 +21,6 @@ import (
 	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
-	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
@@ -86,9 +85,7 @@ type aNode struct {
 	facts    *Facts // nil without the option
 	off      bool
 	stopping bool
-	memory   *evict.Report // nil without the option
-	gone     bool          // the partition of memory
-	err      error         // of each request
+	err      error // of each request
 	labels   map[string]string
 	has      map[v1.NodeConditionType]v1.NodeCondition
 	sets     int
@@ -176,7 +173,7 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 			defer n.mu.Unlock()
 			return n.stopping
 		},
-		Partition: "system", Version: version, Boot: "b1", Node: host.Below(dir), Log: log.Logger(),
+		Version: version, Boot: "b1", Node: host.Below(dir), Log: log.Logger(),
 		Count: func(bool) {},
 	}
 	if n.facts != nil {
@@ -184,16 +181,6 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			return *n.facts, !n.off
-		}
-	}
-	if n.memory != nil {
-		o.Memory = func() (evict.Report, bool) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			if n.memory.UsedPeak > 0 {
-				n.memory.Time = time.Now()
-			}
-			return *n.memory, !n.gone
 		}
 	}
 	k := NewKeeper(o)
@@ -226,15 +213,11 @@ func run(t *testing.T, f func(context.Context) error) (stop func()) {
 	}
 }
 
-// expect checks the number of writes and the value of a condition after a time.
+// expect checks the number of writes and the value of the condition after a time.
 type expect struct {
 	*testing.T
-	n    *aNode
-	kind v1.NodeConditionType
+	n *aNode
 }
-
-// about returns an expect about a condition.
-func (e expect) about(kind v1.NodeConditionType) expect { return expect{e.T, e.n, kind} }
 
 func (e expect) after(what string, d time.Duration, sets int, want v1.ConditionStatus, reason string) {
 	e.Helper()
@@ -251,12 +234,12 @@ func (e expect) between(what string, d time.Duration, least, most int, want v1.C
 		e.Errorf("%s: %d writes; want %d to %d", what, e.n.sets, least, most)
 	}
 	e.n.sets = 0
-	if c := e.n.has[e.kind]; c.Status != want || c.Reason != reason {
+	if c := e.n.has[kubeapi.Ready]; c.Status != want || c.Reason != reason {
 		e.Errorf("%s: %+v; want %s, %s", what, c, want, reason)
 	}
 }
 
-func ready(t *testing.T, n *aNode) expect       { t.Helper(); return expect{t, n, kubeapi.Ready} }
+func ready(t *testing.T, n *aNode) expect       { t.Helper(); return expect{t, n} }
 func fine() *Facts                              { return &Facts{Passed: true} }
 func unreachable() error                        { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
 func (n *aNode) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }
@@ -330,89 +313,12 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestPressure: the condition of the memory is written when it changes, also for a moment, and with
-// the readiness in one patch. It waits for the first poll. It goes with its partition.
-func TestPressure(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), memory: &evict.Report{}}, &testkit.Buffer{}
-		both, want := ready(t, n), ready(t, n).about(kubeapi.Pressure)
-		k := n.keeper(stateDir(t), "0.1.0", lines)
-		defer run(t, k.Run)()
-		both.after("before the first poll", 10*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if _, conditions := n.left(); conditions != 1 {
-			t.Errorf("%d conditions before the first poll", conditions)
-		}
-		n.change(func(n *aNode) { n.memory.UsedPeak = 1 })
-		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
-		both.between("heartbeats of both", 10*time.Hour, 110, 130, v1.ConditionTrue, reasonActive)
-		n.change(func(n *aNode) { n.memory.Crossed = evict.Hard })
-		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
-		n.change(func(n *aNode) { n.memory.NoCandidate = true })
-		want.after("another reason", 2*time.Second, 1, v1.ConditionTrue, reasonNoCandidate)
-		n.change(func(n *aNode) { *n.memory = evict.Report{} })
-		want.after("some polls fail", 30*time.Second, 0, v1.ConditionTrue, reasonNoCandidate)
-		n.change(func(n *aNode) { *n.memory = evict.Report{UsedPeak: 1} })
-		want.after("not calm yet, again for low memory", time.Minute, 1, v1.ConditionTrue, reasonLow)
-		want.between("calm", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
-		k.Pressed()
-		want.after("for a moment", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
-		want.between("calm again", 5*time.Minute, 1, 3, v1.ConditionFalse, reasonEnough)
-		n.change(func(n *aNode) { *n.memory = evict.Report{} })
-		want.between("polls fail", 50*time.Second, 0, 1, v1.ConditionFalse, reasonEnough)
-		want.after("polls have failed for a minute", 15*time.Second, 1, v1.ConditionUnknown, reasonUnread)
-		n.change(func(n *aNode) { n.gone = true })
-		want.after("the partition is gone", 2*time.Second, 1, "", "")
-		both.between("the readiness stays", time.Hour, 5, 20, v1.ConditionTrue, reasonActive)
-		n.change(func(n *aNode) { n.gone, *n.memory = false, evict.Report{UsedPeak: 1} })
-		want.after("it came back", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
-	})
-}
-
-// TestPressureRestart: a restart keeps the status and the time of its transition. A pressure that
-// the run before has seen lasts for five minutes more.
-func TestPressureRestart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{memory: &evict.Report{UsedPeak: 1}}, stateDir(t), &testkit.Buffer{}
-		want := expect{t, n, kubeapi.Pressure}
-		transition := func() time.Time {
-			_, conditions := n.on()
-			return conditions[kubeapi.Pressure].LastTransitionTime.Time
-		}
-		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.after("the first", 2*time.Second, 1, v1.ConditionFalse, reasonEnough)
-		stop()
-		since := transition()
-		<-time.After(time.Minute)
-		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.between("a restart", 10*time.Minute, 1, 4, v1.ConditionFalse, reasonEnough)
-		if at := transition(); at.Unix() != since.Unix() {
-			t.Errorf("a restart has moved the transition from %s to %s", since, at)
-		}
-		n.change(func(n *aNode) { n.memory.Crossed = evict.Hard })
-		want.after("crossed", 2*time.Second, 1, v1.ConditionTrue, reasonLow)
-		stop()
-		since = transition()
-		n.change(func(n *aNode) { n.memory.Crossed = "" })
-		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
-		want.between("a restart in between", 4*time.Minute, 0, 2, v1.ConditionTrue, reasonLow)
-		if at := transition(); at.Unix() != since.Unix() {
-			t.Errorf("a restart has moved the transition from %s to %s", since, at)
-		}
-		want.between("calm", 2*time.Minute, 1, 2, v1.ConditionFalse, reasonEnough)
-		n.change(func(n *aNode) { n.stopping = true })
-		stop()
-		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
-	})
-}
-
 // TestOff: nothing is on the Node while no partition is switched on. It is removed also if a
 // former boot has written it. After Remove nothing is written.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine(), off: true, memory: &evict.Report{}, gone: true}, stateDir(t), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine(), off: true}, stateDir(t), &testkit.Buffer{}
 		n.labels = map[string]string{partition.VersionLabel: "0.0.1", partition.SectionLabel: "ab"}
 		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
 		want := ready(t, n)
@@ -471,22 +377,18 @@ func TestAway(t *testing.T) {
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{memory: &evict.Report{UsedPeak: 1}}, stateDir(t), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: fine(), lost: true}, stateDir(t), &testkit.Buffer{}
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		<-time.After(time.Minute)
 		stop()
-		n.change(func(n *aNode) { n.facts, n.lost = fine(), true })
-		stop = run(t, n.keeper(dir, "0.1.0", lines).Run)
-		<-time.After(time.Minute)
-		stop()
-		if labels, conditions := n.left(); labels != 1 || conditions != 2 {
-			t.Fatalf("%d labels and %d conditions were written; want 1, 2", labels, conditions)
+		if labels, conditions := n.left(); labels != 1 || conditions != 1 {
+			t.Fatalf("%d labels and %d conditions were written; want one each", labels, conditions)
 		}
 		n.change(func(n *aNode) { n.facts, n.lost = nil, false })
 		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		<-time.After(time.Minute)
-		if labels, conditions := n.left(); labels != 0 || conditions != 1 {
-			t.Errorf("%d labels and %d conditions are left; want 0, 1", labels, conditions)
+		<-time.After(2 * settle) // it waits as after a boot
+		if labels, conditions := n.left(); labels != 0 || conditions != 0 {
+			t.Errorf("%d labels and %d conditions are left", labels, conditions)
 		}
 	})
 }
@@ -523,7 +425,6 @@ func TestClear(t *testing.T) {
 		labels     map[string]string
 		has        map[v1.NodeConditionType]v1.NodeCondition
 		others     bool
-		memory     *evict.Report // nil: neither option
 		err        error
 		before     string // the state file; none after a boot
 		labelsLeft int
@@ -532,11 +433,11 @@ func TestClear(t *testing.T) {
 		log        string
 	}{
 		"nothing":           {},
-		"all":               {labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), sets: 1, log: "no option asks for them any more"},
+		"all":               {labels: version, has: kinds(kubeapi.Ready), sets: 1, log: "no option asks for them any more"},
 		"a label of others": {labels: version, others: true, labelsLeft: 1},
 		"in the same boot":  {has: kinds(kubeapi.Ready), before: before, sets: 1, log: "no option asks for them any more"},
 		"of another version": {
-			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), before: another, sets: 1, log: "no option asks for them any more",
+			labels: version, has: kinds(kubeapi.Ready), before: another, sets: 1, log: "no option asks for them any more",
 		},
 		"of another version, a label of others": {
 			labels: version, others: true, before: another, labelsLeft: 1, log: "is not known before the API server answers",
@@ -544,15 +445,11 @@ func TestClear(t *testing.T) {
 		"no Node":                {err: kubeapi.ErrGone, before: before},
 		"no right, never had it": {err: kubeapi.ErrForbidden},
 		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
-		"the other is asked for": {
-			labels: version, has: kinds(kubeapi.Ready, kubeapi.Pressure), memory: &evict.Report{UsedPeak: 1}, before: before, left: 1, sets: 1,
-			log: "no option asks for them any more",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, dir, lines := &aNode{labels: test.labels, has: test.has, others: test.others, memory: test.memory, err: test.err}, stateDir(t), &testkit.Buffer{}
+				n, dir, lines := &aNode{labels: test.labels, has: test.has, others: test.others, err: test.err}, stateDir(t), &testkit.Buffer{}
 				n.labels = maps.Clone(test.labels)
 				file := host.Below(dir).Path(node.WrittenFile)
 				if test.before != "" {
@@ -581,7 +478,7 @@ func TestClear(t *testing.T) {
 					t.Errorf("log %s; want %q", text, test.log)
 				}
 				stop()
-				if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.IsEmpty() != (test.memory == nil) {
+				if w, err := node.ReadWritten(host.Below(dir)); err != nil || !w.IsEmpty() {
 					t.Errorf("%+v, %v; want that nothing is to be taken back without an option", w, err)
 				}
 			})

@@ -11,7 +11,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// wanted returns what the Node is to have. A condition without a status stays as it is.
+// wanted returns what the Node is to have.
 func (k *Keeper) wanted(now time.Time) node.Written {
 	want := node.Written{Labels: map[string]string{}, Conditions: map[v1.NodeConditionType]v1.NodeCondition{}}
 	if k.options.Facts != nil {
@@ -25,11 +25,6 @@ func (k *Keeper) wanted(now time.Time) node.Written {
 				}
 			}
 			want.Conditions[kubeapi.Ready] = k.settled(k.ofBoot(judge(facts)), now)
-		}
-	}
-	if k.options.Memory != nil {
-		if c, ok := k.pressure(now); ok {
-			want.Conditions[kubeapi.Pressure] = c
 		}
 	}
 	return want
@@ -59,31 +54,6 @@ func (k *Keeper) settled(c v1.NodeCondition, now time.Time) v1.NodeCondition {
 		return c
 	}
 	return last
-}
-
-// pressure returns the condition of the memory, and false if the Node is to have none.
-func (k *Keeper) pressure(now time.Time) (v1.NodeCondition, bool) {
-	report, is := k.options.Memory()
-	if !is {
-		k.read = now
-		return v1.NodeCondition{}, false
-	}
-	if report.Time.IsZero() && now.Sub(k.read) < stale {
-		// The first poll is about to end, or one has failed: the slice is created again.
-		last, ok := k.written.Conditions[kubeapi.Pressure]
-		return last, ok
-	}
-	if !report.Time.IsZero() {
-		k.read = report.Time
-	}
-	if isLow(report) || report.NoCandidate {
-		k.Pressed()
-	}
-	var pressed time.Time
-	if at := k.pressed.Load(); at != nil {
-		pressed = *at
-	}
-	return k.ofBoot(judgePressure(k.options.Partition, report, pressed, now)), true
 }
 
 // same reports whether two conditions differ in their times alone.

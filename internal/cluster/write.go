@@ -42,11 +42,6 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 		for kind, c := range want.Conditions {
 			last := k.written.Conditions[kind]
 			before.Conditions[kind] = last
-			//guard: a condition that waits for the first poll of the memory is not written
-			if c.Status == "" {
-				delete(p.Conditions, kind)
-				continue
-			}
 			c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy(), last.LastTransitionTime
 			if c.Status != last.Status {
 				c.LastTransitionTime = c.LastHeartbeatTime
@@ -160,5 +155,5 @@ func (k *Keeper) warnLeft(err error) {
 		names = append(names, partition.WorkloadResource(one))
 	}
 	k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
-		"labels", kubeapi.Labels(), "conditions", kubeapi.Conditions(), "resources", names, "error", err)
+		"labels", kubeapi.Labels(), "condition", kubeapi.Ready, "resources", names, "error", err)
 }

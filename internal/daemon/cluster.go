@@ -39,19 +39,13 @@ func (m *monitor) newRecorder() *cluster.Recorder {
 	return cluster.NewRecorder(m.api, m.log, m.metrics.EventWritten)
 }
 
-// recorded returns what notes in the condition of the node that a threshold of a partition is
-// crossed, and what records the faults of the partition; each is nil if nothing does. pods lists
-// the pods of the partition. The condition of the node is about the system partition.
-func (m *monitor) recorded(
-	partition partition.Name, pods func() []evict.Pod,
-) (pressed func(), events *clusterEvents) {
-	if m.options.NodeCondition && isFirst(partition) {
-		pressed = m.marks.Pressed
-	}
+// recorded returns what records the faults of a partition, nil if nothing does. pods lists the pods
+// of the partition.
+func (m *monitor) recorded(partition partition.Name, pods func() []evict.Pod) *clusterEvents {
 	if m.recorder == nil {
-		return pressed, nil
+		return nil
 	}
-	return pressed, &clusterEvents{
+	return &clusterEvents{
 		recorder: m.recorder, partition: partition, pods: pods,
 		kills:  cluster.Kills{Cgroups: m.options.Node.Cgroups, Partition: partition},
 		killed: make(chan evict.KilledAt, 16),

@@ -103,7 +103,7 @@ func TestClusterOnNode(t *testing.T) {
 		}
 	}
 	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
-	_, faults := c.recorded(partition.System, nil)
+	faults := c.recorded(partition.System, nil)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
 	next(cluster.Created)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
@@ -127,7 +127,7 @@ func TestClusterOnNode(t *testing.T) {
 func TestClusterNone(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]node.Options{
-		"no kubeconfig": {Events: true, NodeCondition: true, NodeStatus: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigNone}},
+		"no kubeconfig": {Events: true, NodeStatus: true, Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigNone}},
 		"not asked for": {Eviction: node.EvictionFlags{Kubeconfig: node.KubeconfigAuto}},
 	} {
 		m := &monitor{options: Options{Options: o}}
@@ -153,8 +153,8 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	_, system := c.recorded(partition.System, nil)
-	_, other := c.recorded("telemetry", nil)
+	system := c.recorded(partition.System, nil)
+	other := c.recorded("telemetry", nil)
 	if other.kills.Partition != "telemetry" {
 		t.Errorf("kills are read of %s", other.kills.Partition)
 	}

@@ -42,8 +42,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 		return p.remembered.Candidates(m.options.Node, m.table.Pods(), known, told, capacity)
 	}
 	journal := newEvictionJournal(m.log, name)
-	pressed, kills := m.recorded(name, pods)
-	p.kills = kills
+	p.kills = m.recorded(name, pods)
 	var err error
 	p.evictor, err = evict.New(evict.Options{
 		Partition: name,
@@ -73,7 +72,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 		Store: node.EvictionFile(m.options.Node, name),
 		Burst: m.burst,
 		Events: evictionEvents{
-			evictionJournal: journal, metrics: m.metrics.Evictions(name), pressed: pressed, cluster: kills,
+			evictionJournal: journal, metrics: m.metrics.Evictions(name), cluster: p.kills,
 		},
 	})
 	return p, err

@@ -38,8 +38,6 @@ type evictionMetrics interface {
 type evictionEvents struct {
 	evictionJournal
 	metrics evictionMetrics
-	// pressed notes in the condition of the node that a threshold is crossed. It may be nil.
-	pressed func()
 	// cluster records faults as events of the cluster; nil if nothing does.
 	cluster *clusterEvents
 }
@@ -53,9 +51,6 @@ func (v evictionEvents) Evicting(e evict.Eviction, reaction time.Duration) {
 		v.metrics.Evicted(e)
 	}
 	v.evictionJournal.Evicting(e)
-	if v.pressed != nil {
-		v.pressed()
-	}
 }
 
 // Evicted implements evict.Events.
@@ -74,9 +69,6 @@ func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 func (v evictionEvents) NoCandidate(d evict.Decision) {
 	v.metrics.NoCandidate()
 	v.evictionJournal.NoCandidate(d)
-	if v.pressed != nil {
-		v.pressed()
-	}
 	if v.cluster != nil {
 		v.cluster.NoCandidate(d)
 	}

@@ -13,7 +13,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
@@ -190,26 +189,6 @@ func (n *noted) Evicted(evict.Eviction)              { n.calls = append(n.calls,
 func (n *noted) Failed(s evict.Step)                 { n.calls = append(n.calls, "failed "+string(s)) }
 func (n *noted) NoCandidate()                        { n.calls = append(n.calls, "no candidate") }
 func (n *noted) KernelKilled(evict.KilledAt, uint64) { n.calls = append(n.calls, "killed") }
-
-// TestRecorded: the condition of the node is about the system partition.
-func TestRecorded(t *testing.T) {
-	t.Parallel()
-	faulty := &monitor{marks: &cluster.Keeper{}, recorder: &cluster.Recorder{}}
-	faulty.options.NodeCondition = true
-	for name, test := range map[string]struct {
-		of              *monitor
-		partition       partition.Name
-		pressed, events bool
-	}{
-		"nothing":           {&monitor{}, partition.System, false, false},
-		"both":              {faulty, partition.System, true, true},
-		"another partition": {faulty, "telemetry", false, true},
-	} {
-		if pressed, events := test.of.recorded(test.partition, nil); (pressed != nil) != test.pressed || (events != nil) != test.events {
-			t.Errorf("%s: the condition is noted: %t, faults are recorded: %t", name, pressed != nil, events != nil)
-		}
-	}
-}
 
 // TestEvictionEventsRules: a dry run is counted at once. A failed poll is only counted.
 func TestEvictionEventsRules(t *testing.T) {

@@ -9,22 +9,18 @@ import (
 	"strings"
 
 	"node-partition.io/node-partition/internal/cluster"
-	"node-partition.io/node-partition/internal/partition"
 )
 
 // newNodeStatus returns what keeps labels, conditions and resources of the Node: those that are
 // asked for.
 func (m *monitor) newNodeStatus() *cluster.Keeper {
 	o := cluster.KeeperOptions{
-		API: m.api, Partition: partition.First, Stopping: m.isStopping,
+		API: m.api, Stopping: m.isStopping,
 		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
 		Node: m.options.Node, Log: m.log, Count: m.metrics.NodeStatusWritten,
 	}
 	if m.options.NodeStatus {
 		o.Facts = m.facts
-	}
-	if m.options.NodeCondition {
-		o.Memory = m.partitions.systemPoll
 	}
 	return cluster.NewKeeper(o)
 }

@@ -263,14 +263,6 @@ func (m *monitor) stopSlices(ctx context.Context, name partition.Name, failed fu
 	}
 }
 
-// systemPoll returns the last poll of the system partition's memory, and false if there is none.
-func (l *partitions) systemPoll() (evict.Report, bool) {
-	if p := l.of(partition.First); p != nil {
-		return p.evictor.Report(), true
-	}
-	return evict.Report{}, false
-}
-
 // polls returns the evictors of the partitions.
 func (l *partitions) polls() map[partition.Name]polls {
 	all := map[partition.Name]polls{}

@@ -229,7 +229,7 @@ func TestStoppedWhileSwitchedOff(t *testing.T) {
 	} {
 		m, n, calls, _ := built(t)
 		api := fakeapi.New(t, httptest.NewServer)
-		m.options.NodeCondition = true
+		m.options.NodeStatus = true
 		m.api = cluster.NewReporter(host.This(), api.NewKubeconfig(t), m.log)
 		m.api.Look()
 		m.marks = m.newNodeStatus()

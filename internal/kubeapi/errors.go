@@ -76,7 +76,7 @@ func (c *Client) explain(err error) (hint string, sentinel error) {
 		return "", ErrGone
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf(
-			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, and for --node-condition, "+
+			"; the user of %s needs get of pods, patch of pods/status, create and patch of events, and for "+
 				"--node-status and workload types patch of nodes/status, as kubelets have it for their node and its pods: grant it, or name another kubeconfig with --kubeconfig",
 			c.kubeconfig,
 		), ErrForbidden

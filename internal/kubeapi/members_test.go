@@ -16,7 +16,7 @@ func TestNotReady(t *testing.T) {
 		return give(v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, Status: v1.NodeStatus{Conditions: conditions}})
 	}
 	s := newAPIServer(t,
-		node(v1.NodeCondition{Type: pressure, Status: v1.ConditionTrue}, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue}),
+		node(v1.NodeCondition{Type: v1.NodeMemoryPressure, Status: v1.ConditionTrue}, v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue}),
 		node(v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting."}),
 		node(), refuse(http.StatusForbidden, metav1.StatusReasonForbidden))
 	c := newTestClient(t, s.URL)

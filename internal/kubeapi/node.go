@@ -16,17 +16,11 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// The types of our node conditions.
-const (
-	Pressure v1.NodeConditionType = "SystemPartitionPressure"
-	Ready    v1.NodeConditionType = "SystemPartitionReady"
-)
+// Ready is the type of our condition of a node.
+const Ready v1.NodeConditionType = "SystemPartitionReady"
 
 // Labels returns the names of our labels of a node.
 func Labels() []string { return []string{partition.SectionLabel, partition.VersionLabel} }
-
-// Conditions returns the types of our conditions of a node.
-func Conditions() []v1.NodeConditionType { return []v1.NodeConditionType{Pressure, Ready} }
 
 // Node is what a node has of ours, as the API server has it.
 type Node struct {
@@ -35,7 +29,7 @@ type Node struct {
 	// Labels holds those of our labels that this program has written last, by the API server's own
 	// record of the managers of fields.
 	Labels map[string]string
-	// Conditions holds our conditions by type.
+	// Conditions holds our condition by its type.
 	Conditions map[v1.NodeConditionType]v1.NodeCondition
 	// Cores holds the capacity of the resources of workload types in thousandths of a CPU, by type.
 	Cores map[string]int64
@@ -78,20 +72,17 @@ func (c *Client) PatchNode(ctx context.Context, node string, p NodePatch) (Node,
 }
 
 // NodeRights returns the error that prevents writing to a node, nil if there is none: resources,
-// with status the labels and the condition Ready, and with pressure the condition Pressure. It is a
-// dry run with values, because an admission policy may be about them.
-func (c *Client) NodeRights(ctx context.Context, node string, status, pressure bool) error {
-	p := NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
+// and with status the labels and the condition Ready. It is a dry run with values, because an
+// admission policy may be about them.
+func (c *Client) NodeRights(ctx context.Context, node string, status bool) error {
+	var p NodePatch
 	if status {
 		version, section := "0", partition.SectionValue(strings.Repeat("0", 64))
 		p.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: &section}
-		p.Conditions[Ready] = &v1.NodeCondition{
+		p.Conditions = map[v1.NodeConditionType]*v1.NodeCondition{Ready: {
 			Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
 			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-		}
-	}
-	if pressure {
-		p.Conditions[Pressure] = nil
+		}}
 	}
 	if _, err := c.do(ctx, c.patchNode(node, p).Param("dryRun", metav1.DryRunAll)); err != nil {
 		return c.nodeFailed(node, err)
@@ -187,7 +178,7 @@ func (o *nodeObject) node() Node {
 		}
 	}
 	for _, condition := range o.Status.Conditions {
-		if slices.Contains(Conditions(), condition.Type) {
+		if condition.Type == Ready {
 			n.Conditions[condition.Type] = condition
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-const pressure v1.NodeConditionType = "SystemPartitionPressure"
-
 // TestEventAboutNode: as the kubelet's events about its node, it is in the namespace default, and
 // kubectl describe node finds it by the name in place of the UID.
 func TestEventAboutNode(t *testing.T) {
@@ -86,7 +84,7 @@ func TestEventRights(t *testing.T) {
 		c := newTestClient(t, s.URL)
 		err := c.EventRights(t.Context(), "node-1")
 		if err == nil {
-			err = c.NodeRights(t.Context(), "node-1", false, true)
+			err = c.NodeRights(t.Context(), "node-1", true)
 		}
 		if test.want != nil {
 			wantError(t, err, test.want, test.text)

@@ -54,8 +54,8 @@ func TestPatchNode(t *testing.T) {
 			`{"type":"SystemPartitionReady","status":"True","lastHeartbeatTime":"2026-11-20T10:11:12Z",` +
 			`"lastTransitionTime":"2026-01-02T03:04:05Z","reason":"Active","message":"well."}]}}`},
 		{
-			NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Pressure: nil}},
-			`{"metadata":{},"status":{"conditions":[{"type":"SystemPartitionPressure","$patch":"delete"}]}}`,
+			NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{Ready: nil}},
+			`{"metadata":{},"status":{"conditions":[{"type":"SystemPartitionReady","$patch":"delete"}]}}`,
 		},
 		{
 			NodePatch{UID: "1", Cores: map[string]*int64{"a": &value, "gone": nil}},
@@ -70,11 +70,11 @@ func TestPatchNode(t *testing.T) {
 			t.Errorf("request %+v\nwant %s", got, test.want)
 		}
 	}
-	if err := c.NodeRights(t.Context(), "node-1", true, true); err != nil {
+	if err := c.NodeRights(t.Context(), "node-1", true); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.requests[3]; !strings.Contains(got.line, "dryRun=All") || !strings.Contains(got.body, `"node-partition.io/section":"0`) ||
-		!strings.Contains(got.body, "SystemPartitionPressure") {
+		!strings.Contains(got.body, "SystemPartitionReady") {
 		t.Errorf("request %+v; want a dry run with values", got)
 	}
 	for _, want := range []error{ErrForbidden, ErrGone, ErrGone, ErrUnreachable, nil} {
@@ -84,14 +84,14 @@ func TestPatchNode(t *testing.T) {
 }
 
 // TestNodeOurs: a label and a resource are ours if this program has written them last. Our
-// conditions are ours.
+// condition is ours.
 func TestNodeOurs(t *testing.T) {
 	t.Parallel()
 	node := nodeWith(map[v1.ResourceName]string{
 		"cpu": "4", "a.workload.openshift.io/cores": "4k", "b.workload.openshift.io/cores": "0", ".workload.openshift.io/cores": "1",
 	})
 	node.Labels = map[string]string{partition.VersionLabel: "0.1.0", partition.SectionLabel: "0123456789ab", "other": "x"}
-	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}, {Type: Pressure}}
+	node.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady}, {Type: Ready}}
 	fields := func(manager, raw string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(raw)}}
 	}
@@ -109,7 +109,7 @@ func TestNodeOurs(t *testing.T) {
 	n, err := c.PatchNode(t.Context(), "node-1", NodePatch{})
 	if err != nil || n.UID != "1" || !maps.Equal(n.Cores, map[string]int64{"a": 4000, "b": 0}) || !slices.Equal(n.Ours, []string{"a"}) ||
 		!maps.Equal(n.Labels, map[string]string{partition.SectionLabel: "0123456789ab"}) ||
-		!slices.Equal(slices.Sorted(maps.Keys(n.Conditions)), Conditions()) {
+		len(n.Conditions) != 1 || n.Conditions[Ready].Type != Ready {
 		t.Errorf("%+v, %v", n, err)
 	}
 	if n, err := c.PatchNode(t.Context(), "node-1", NodePatch{}); err != nil || len(n.Labels)+len(n.Conditions)+len(n.Cores) > 0 {

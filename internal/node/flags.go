@@ -15,7 +15,6 @@ const (
 	FlagCooldown   = "eviction-cooldown"
 	FlagKubeconfig = "kubeconfig"
 	FlagEvents     = "events"
-	FlagCondition  = "node-condition"
 	FlagNodeStatus = "node-status"
 	FlagTick       = "tick"
 	FlagPerPod     = "per-pod-metrics"
@@ -118,12 +117,6 @@ var Flags = []Flag{
 		Text: "With `on`, the monitor records Events at the API server, with the kubeconfig of `--kubeconfig`: on a pod " +
 			"when the kernel kills its processes at the partition's limit, on the node when no pod can be evicted and when a " +
 			"configuration is refused. With `off`, it records none.",
-		Section: "EVENTS",
-	},
-	{
-		Name:    FlagCondition,
-		Usage:   "keep the condition SystemPartitionPressure of the node, with the same kubeconfig",
-		Text:    "Keep the condition `SystemPartitionPressure` of the node, with the same kubeconfig.",
 		Section: "EVENTS",
 	},
 	{

@@ -23,9 +23,8 @@ type Options struct {
 	Mode podmove.Mode
 	// Eviction has the flags of eviction.
 	Eviction EvictionFlags
-	// Events means that faults are recorded as Events at the API server, and NodeCondition that the
-	// node has a condition there. Both need Eviction.Kubeconfig.
-	Events, NodeCondition bool
+	// Events means that faults are recorded as Events at the API server, with Eviction.Kubeconfig.
+	Events bool
 	// NodeStatus means that the node has labels and the condition of readiness there, with the same
 	// kubeconfig.
 	NodeStatus bool

@@ -13,17 +13,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/tests/lab"
 )
 
-// The reasons of Events, and the type of the condition.
+// The reasons of Events.
 const (
 	oomKilling      = "SystemPartitionOOMKilling"
 	noCandidateLeft = "SystemPartitionNoEvictionCandidate"
 	invalid         = "SystemPartitionConfigurationInvalid"
-
-	pressureCondition v1.NodeConditionType = "SystemPartitionPressure"
 )
 
 // Messages of a configuration that is refused, and of a user without rights.
@@ -32,11 +31,11 @@ const (
 	refusedRequests      = "^(an event could not be created|the labels and conditions of the Node could not be written)"
 )
 
-// withCondition has the monitor write the condition, too.
-const withCondition = "--node-condition"
+// withStatus has the monitor write labels and the condition of the Node, too.
+const withStatus = "--node-status"
 
 // TestEvents: a cluster operator finds faults of the partition at the API server: Events on the pod
-// and on the node, counted and not one each, and a condition of the node.
+// and on the node, counted and not one each.
 func TestEvents(t *testing.T) {
 	onOne(t, func(t *testing.T, flavour string) {
 		var e *evictor
@@ -45,7 +44,7 @@ func TestEvents(t *testing.T) {
 			return p
 		}
 		lab.InTurn(t, func(t *testing.T) *lab.Node {
-			e = newEvictor(t, flavour, lab.File{Path: monitorDefaults, Data: arguments(withCondition)})
+			e = newEvictor(t, flavour, lab.File{Path: monitorDefaults, Data: arguments(withStatus)})
 			return e.Node
 		},
 			part(lab.Part{Name: "a quiet node", Complaints: []string{disconnected}}, (*evictor).quiet),
@@ -119,28 +118,35 @@ func (e *evictor) counted(t *testing.T, reason, name string, n int32) v1.Event {
 	return found[0]
 }
 
-// condition waits until the node has the condition with a status.
-func (e *evictor) condition(t *testing.T, status v1.ConditionStatus, reason string) v1.NodeCondition {
+// ready returns the condition of the node when it is True.
+func (e *evictor) ready(t *testing.T) v1.NodeCondition {
 	t.Helper()
 	var found v1.NodeCondition
-	eventually(t, e.Node, fmt.Sprintf("the condition %s, %s", status, reason), func(ctx context.Context) (bool, string, error) {
-		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == pressureCondition {
-				found = c
-			}
-		}
-		return found.Status == status && found.Reason == reason, fmt.Sprintf("%+v", found), nil
+	eventually(t, e.Node, "the condition True", func(ctx context.Context) (bool, string, error) {
+		var err error
+		found, err = e.readiness(ctx)
+		return found.Status == v1.ConditionTrue, fmt.Sprintf("%+v", found), err
 	})
 	return found
 }
 
-// quiet: a node without a fault has the condition False, and no Event of ours.
+// readiness returns the condition of the node, empty if it has none.
+func (e *evictor) readiness(ctx context.Context) (v1.NodeCondition, error) {
+	node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
+	if err != nil {
+		return v1.NodeCondition{}, err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == kubeapi.Ready {
+			return c, nil
+		}
+	}
+	return v1.NodeCondition{}, nil
+}
+
+// quiet: a node without a fault has the condition True, and no Event of ours.
 func (e *evictor) quiet(t *testing.T) {
-	c := e.condition(t, v1.ConditionFalse, "MemoryAvailable")
+	c := e.ready(t)
 	if c.LastHeartbeatTime.IsZero() || c.LastTransitionTime.IsZero() {
 		t.Errorf("%+v", c)
 	}
@@ -155,7 +161,7 @@ func (e *evictor) quiet(t *testing.T) {
 	if err := e.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := e.condition(t, v1.ConditionFalse, "MemoryAvailable"); !after.LastTransitionTime.Equal(&c.LastTransitionTime) {
+	if after := e.ready(t); !after.LastTransitionTime.Equal(&c.LastTransitionTime) {
 		t.Errorf("a transition from %+v to %+v", c, after)
 	}
 	want(t, e.Node, monitorPath+" check -o json | grep -A1 '\"check\": \"events\"' | grep -o '\"ok\"'", `"ok"`)
@@ -200,7 +206,7 @@ func (e *evictor) configurationRefused(t *testing.T) {
 func (e *evictor) editRefused(t *testing.T) {
 	// A node of an earlier part, which had the same name, may have written one since.
 	e.deleteEvents(t, invalid)
-	settings := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=" + withCondition + "\n")}
+	settings := lab.File{Path: monitorDefaults, Data: []byte("PARTITION_MONITOR_ARGS=" + withStatus + "\n")}
 	if err := e.CopyTo(t.Context(), settings); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +248,7 @@ func (e *evictor) deleteEvents(t *testing.T, reason string) {
 
 // eventsWait: faults while the API server is away are one Event with the whole count afterwards.
 func (e *evictor) eventsWait(t *testing.T) {
-	e.restarted(t, withCondition) // its counts begin at 0
+	e.restarted(t, withStatus) // its counts begin at 0
 	if err := e.control.Interrupt(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +278,7 @@ func (e *evictor) eventsRefused(t *testing.T) {
 	if err := e.WriteFile(t.Context(), "/etc/kubernetes/nobody.conf", config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.restarted(t, withCondition+" --kubeconfig=/etc/kubernetes/nobody.conf")
+	e.restarted(t, withStatus+" --kubeconfig=/etc/kubernetes/nobody.conf")
 	for n := range 3 {
 		e.refuse(t)
 		wantMetric(t, e.Node, `nodepartition_cluster_events_total{result="dropped"}`, float64(n+1))
@@ -289,7 +295,7 @@ func (e *evictor) eventsRefused(t *testing.T) {
 	e.create(t, spec{namespace: members, name: "placed"})
 	e.placed(t, "placed")
 	e.remove(t, members, "placed")
-	e.restarted(t, withCondition)
+	e.restarted(t, withStatus)
 	run(t, e.Node, "rm /etc/kubernetes/nobody.conf")
 }
 
@@ -317,7 +323,7 @@ func (e *evictor) bundle(t *testing.T) {
 // killsOnPod: a pod whose processes the kernel kills again and again at the partition's limit has
 // one Event, with a count. Its neighbours have none.
 func (e *evictor) killsOnPod(t *testing.T) {
-	e.restarted(t, withCondition+" --eviction=off")
+	e.restarted(t, withStatus+" --eviction=off")
 	// The kernel may choose again before a process that it kills has freed its memory.
 	run(t, e.Node, "find "+systemCgroup+" -name cgroup.procs -exec cat {} + | while read p; do echo -1000 > /proc/$p/oom_score_adj; done")
 	pod := e.create(t, spec{
@@ -371,29 +377,19 @@ func (e *evictor) killedAtLimit(t *testing.T, name string, n int32) v1.Event {
 	return e.counted(t, oomKilling, name, n)
 }
 
-// noCandidateOnNode: if all pods are protected, the node has an Event, and the condition is True.
-// When the partition is switched off, the condition is removed.
+// noCandidateOnNode: if all pods are protected, the node has an Event. When the partition is
+// switched off, the condition is removed.
 func (e *evictor) noCandidateOnNode(t *testing.T) {
 	e.onlyProtected(t)
 	one := e.counted(t, noCandidateLeft, e.Hostname, 1)
 	if one.InvolvedObject.Kind != "Node" || !strings.Contains(one.Message, "all its pods are protected") {
 		t.Errorf("%+v", one)
 	}
-	// The memory is back, and the condition follows after five minutes.
-	c := e.condition(t, v1.ConditionTrue, "MemoryBelowThreshold")
-	run(t, e.Node, "systemctl restart "+monitorUnit)
-	ready(t, e.Node)
-	if after := e.condition(t, v1.ConditionTrue, "MemoryBelowThreshold"); !after.LastTransitionTime.Equal(&c.LastTransitionTime) {
-		t.Errorf("a transition from %+v to %+v by a restart", c, after)
-	}
 	// The monitor runs with --move=restart, and restarts the member.
 	configure(t, e.Node, "")
 	becomes(t, e.Node, "systemctl is-active "+monitorUnit+" || true", "inactive")
 	eventually(t, e.Node, "no condition", func(ctx context.Context) (bool, string, error) {
-		node, err := e.control.Client().CoreV1().Nodes().Get(ctx, e.Hostname, metav1.GetOptions{})
-		if err != nil {
-			return false, "", err
-		}
-		return !slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == pressureCondition }), fmt.Sprint(node.Status.Conditions), nil
+		c, err := e.readiness(ctx)
+		return c.Type == "", fmt.Sprintf("%+v", c), err
 	})
 }

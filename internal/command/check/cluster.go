@@ -118,7 +118,7 @@ func nodeName(n host.Node, client *kubeapi.Client) string {
 func (f *clusterFacts) ask(ctx context.Context, client *kubeapi.Client) {
 	resources := f.resources()
 	if len(resources) > 0 {
-		f.mayPatch = client.NodeRights(ctx, f.node, false, false)
+		f.mayPatch = client.NodeRights(ctx, f.node, false)
 	}
 	if f.unknown = unreachable(f.mayPatch); f.unknown != nil {
 		return

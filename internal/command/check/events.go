@@ -12,10 +12,10 @@ import (
 // events asks the API server whether it would accept Events, and conditions and labels of the node.
 func (c *checks) events(ctx context.Context) []state.Finding {
 	o := &c.options
-	if o.Eviction.Kubeconfig == node.KubeconfigNone || !o.Events && !o.NodeCondition && !o.NodeStatus {
+	if o.Eviction.Kubeconfig == node.KubeconfigNone || !o.Events && !o.NodeStatus {
 		return saying(
-			state.OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s, --%s)",
-			node.FlagEvents, node.FlagCondition, node.FlagNodeStatus, node.FlagKubeconfig,
+			state.OK, "neither Events nor a condition of the node are written (--%s, --%s, --%s)",
+			node.FlagEvents, node.FlagNodeStatus, node.FlagKubeconfig,
 		)
 	}
 	client, path, err := c.apiServer()
@@ -30,8 +30,8 @@ func (c *checks) events(ctx context.Context) []state.Finding {
 	if c.options.Events {
 		err = client.EventRights(ctx, name)
 	}
-	if err == nil && (c.options.NodeCondition || c.options.NodeStatus) {
-		err = client.NodeRights(ctx, name, c.options.NodeStatus, c.options.NodeCondition)
+	if err == nil && c.options.NodeStatus {
+		err = client.NodeRights(ctx, name, true)
 	}
 	c.unreachable = unreachable(err)
 	switch {

@@ -23,6 +23,6 @@ func TestCheckNodeStatus(t *testing.T) {
 	}
 	n.Cluster.Answers[fakeapi.PatchNode] = http.StatusForbidden
 	expect(t, n, passes, []string{"warning  events: API server", "patch nodes/status node/" + fakeapi.Node, "--node-status and workload types patch of nodes/status"}, asked)
-	expect(t, n, passes, []string{"ok       events: neither Events nor a condition of the node are written (--events, --node-condition, --node-status"},
+	expect(t, n, passes, []string{"ok       events: neither Events nor a condition of the node are written (--events, --node-status"},
 		func(o *node.Options, _ *fakenode.Node) { o.Events = false })
 }

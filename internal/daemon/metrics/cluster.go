@@ -21,7 +21,7 @@ func newCluster() clusterCounts {
 		}, []string{"result"}),
 		marks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "node_status_writes_total",
-			Help: "Attempts to write labels and conditions of the node, by result; 0 without --node-status and --node-condition.",
+			Help: "Attempts to write labels and conditions of the node, by result; 0 without --node-status.",
 		}, []string{"result"}),
 	}
 	for _, result := range cluster.Results() {

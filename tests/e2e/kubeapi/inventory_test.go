@@ -47,9 +47,9 @@ func inventory(c *cluster) {
 			}
 			return err
 		}, nil},
-		{"writing to its Node", func(k *kubeapi.Client) error { return k.NodeRights(ctx, node, false, false) }, nil},
+		{"writing to its Node", func(k *kubeapi.Client) error { return k.NodeRights(ctx, node, false) }, nil},
 		{"another Node", func(k *kubeapi.Client) error { _, err := k.NodeWithout(ctx, "two", nil); return err }, kubeapi.ErrForbidden},
-		{"writing to another Node", func(k *kubeapi.Client) error { return k.NodeRights(ctx, "two", false, false) }, kubeapi.ErrForbidden},
+		{"writing to another Node", func(k *kubeapi.Client) error { return k.NodeRights(ctx, "two", false) }, kubeapi.ErrForbidden},
 		{"all Nodes", func(k *kubeapi.Client) error {
 			lack, err := k.NodesWithout(ctx, "", []string{lacked})
 			if err == nil && !slices.Contains(lack.All[lacked], node) {

@@ -432,7 +432,7 @@ func withoutRights(c *cluster) {
 		evict(c.t.Context(), client, known(pod)),
 		client.Event(c.t.Context(), kubeapi.NewEvent(kubeapi.AboutPod(known(pod)), "", kubeapi.ReasonEvicted, "", time.Now())),
 		client.EventRights(c.t.Context(), node),
-		client.NodeRights(c.t.Context(), node, false, true),
+		client.NodeRights(c.t.Context(), node, true),
 		patched(client, node, kubeapi.NodePatch{}),
 	} {
 		c.want(err, kubeapi.ErrForbidden)
@@ -478,7 +478,7 @@ func withRights(c *cluster) {
 	c.wantEvicted(pod)
 	c.want(client.EventRights(c.t.Context(), node), nil)
 	c.node()
-	c.want(client.NodeRights(c.t.Context(), node, false, true), nil)
+	c.want(client.NodeRights(c.t.Context(), node, true), nil)
 	n, err := client.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
 	if c.want(err, nil); n.UID == "" {
 		c.t.Errorf("an empty patch returns %+v", n)

@@ -99,7 +99,7 @@ func noNodeStatus() kubeapi.NodePatch {
 // has written a label last.
 func nodeStatusWritten(c *cluster) {
 	c.node()
-	c.want(c.monitor.NodeRights(c.t.Context(), node, true, false), nil)
+	c.want(c.monitor.NodeRights(c.t.Context(), node, true), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
@@ -156,14 +156,14 @@ func nodeStatusRights(c *cluster) {
 	m := aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)
 	c.want(patched(c.monitor, "two", m), kubeapi.ErrForbidden)
 	c.want(patched(c.monitor, "two", noNodeStatus()), kubeapi.ErrForbidden)
-	c.want(c.monitor.NodeRights(c.t.Context(), "two", true, false), kubeapi.ErrForbidden)
+	c.want(c.monitor.NodeRights(c.t.Context(), "two", true), kubeapi.ErrForbidden)
 	c.want(patched(c.monitor, "two", kubeapi.NodePatch{}), kubeapi.ErrForbidden)
 	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
 	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, restricted); err == nil {
 		c.t.Error("a label below kubernetes.io was written through the status")
 	}
 	client := c.account("marks")
-	c.want(client.NodeRights(c.t.Context(), node, true, false), kubeapi.ErrForbidden)
+	c.want(client.NodeRights(c.t.Context(), node, true), kubeapi.ErrForbidden)
 	grant := func(name string, rule rbacv1.PolicyRule) {
 		c.t.Helper()
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
@@ -178,7 +178,7 @@ func nodeStatusRights(c *cluster) {
 		c.must(err)
 	}
 	grant("marks-write", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
-	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.NodeRights(ctx, node, true, false) == nil, nil })
+	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.NodeRights(ctx, node, true) == nil, nil })
 	c.want(patched(client, node, m), nil)
 	own, err := client.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
 	if c.want(err, nil); len(own.Labels) != 2 {
@@ -212,9 +212,9 @@ func nodeStatusPolicy(c *cluster) {
 	c.node()
 	c.apply(refusal)
 	c.eventually("the policy counts", func(ctx context.Context) (bool, error) {
-		return c.monitor.NodeRights(ctx, node, true, false) != nil, nil
+		return c.monitor.NodeRights(ctx, node, true) != nil, nil
 	})
-	err := c.monitor.NodeRights(c.t.Context(), node, true, false)
+	err := c.monitor.NodeRights(c.t.Context(), node, true)
 	if err == nil || !strings.Contains(err.Error(), "no labels of node-partition") {
 		c.t.Errorf("%v; want the message of the policy", err)
 	}
@@ -222,6 +222,6 @@ func nodeStatusPolicy(c *cluster) {
 	c.must(policies.ValidatingAdmissionPolicyBindings().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
 	c.must(policies.ValidatingAdmissionPolicies().Delete(c.t.Context(), "no-marks", metav1.DeleteOptions{}))
 	c.eventually("the policy is gone", func(ctx context.Context) (bool, error) {
-		return c.monitor.NodeRights(ctx, node, true, false) == nil, nil
+		return c.monitor.NodeRights(ctx, node, true) == nil, nil
 	})
 }
