@@ -69,12 +69,6 @@ func (f Root) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// Open opens the regular file name for reading, as ReadFile does.
-func (f Root) Open(name string) (*os.File, error) {
-	file, _, err := f.open(name)
-	return file, err
-}
-
 func (f Root) open(name string) (*os.File, fs.FileInfo, error) {
 	path, err := f.Path(name)
 	if err != nil {

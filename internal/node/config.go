@@ -7,6 +7,7 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubelet"
+	"node-partition.io/node-partition/internal/kubeletconfig"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/pkg/podmove"
@@ -128,16 +129,25 @@ func (f *Followed) EvictionOf(p *decision.Partition, flags EvictionFlags) evict.
 	return s
 }
 
-// runningYields returns the reason if the running kubelet of n has the feature gate on its command
-// line, and makes the partition itself, and "" if not or no kubelet runs. A gate in the kubelet's
-// configuration is in the generator's decision.
+// runningYields returns the reason if the running kubelet of n makes the partition itself, and ""
+// if it does not or no kubelet runs. Flags are merged over the configuration
+// (kubeletConfigFlagPrecedence, cmd/kubelet/app/server.go, v1.37.0), which may be younger than the
+// generator's decision.
 func runningYields(n host.Node) string {
 	process, err := kubelet.Running(n.Root)
-	if err != nil || !process.FeatureGates[config.Gate] {
+	if err != nil {
+		return ""
+	}
+	files, _ := kubeletconfig.Load(n.Root)
+	on, named := process.FeatureGates[config.Gate]
+	if !named {
+		on = files.Kubelet.FeatureGates[config.Gate]
+	}
+	if !on {
 		return ""
 	}
 	return fmt.Sprintf(
-		"command line of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
+		"command line and configuration of the running kubelet (process %d): feature gates: %s is on: the kubelet makes the "+
 			"system partition itself, leaving it alone", process.PID, config.Gate,
 	)
 }

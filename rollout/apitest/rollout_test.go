@@ -325,15 +325,16 @@ func TestFaults(t *testing.T) {
 	})
 	c.partition(func(p *v1alpha1.NodePartition) { p.Spec.Rollout.MaxUnavailable = intstr.FromInt32(8) })
 	c.await(v1alpha1.Degraded, metav1.ConditionTrue, "NotAllowed")
+	pods.Store(&fault{http.StatusInternalServerError, metav1.StatusReasonInternalError}) // its webhook is gone
+	c.await(v1alpha1.Degraded, metav1.ConditionTrue, "RequestFailed")
+	c.await(v1alpha1.Progressing, metav1.ConditionFalse, "RequestFailed")
 	nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	c.must(err)
 	for i := range nodes.Items {
 		if claim, is := nodes.Items[i].Annotations[plan.RecordAnnotation]; is {
-			t.Errorf("%s, whose pod is denied, has %s", nodes.Items[i].Name, claim)
+			t.Errorf("%s, whose pod is not made, has %s", nodes.Items[i].Name, claim)
 		}
 	}
-	pods.Store(&fault{http.StatusInternalServerError, metav1.StatusReasonInternalError}) // its webhook is gone
-	c.await(v1alpha1.Degraded, metav1.ConditionTrue, "RequestFailed")
 	pods.Store(nil)
 	status := c.await(v1alpha1.Available, metav1.ConditionTrue, "")
 	if status.Nodes.Failed != 0 || len(c.ran(0)) != len(names) {

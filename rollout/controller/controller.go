@@ -155,10 +155,10 @@ func (r *Reconciler) act(
 		}
 		if start.Claim != nil {
 			// The claim and its removal change the Node, and each change causes a reconcile. So a dry
-			// run comes first. It makes no object, for which the cache would wait. A failure that is no
-			// denial may be over by the real request.
+			// run comes first. It makes no object, for which the cache would wait. Another failure may be
+			// over by the real request.
 			err := create(&client.CreateOptions{DryRun: []string{metav1.DryRunAll}, DisableReadYourWritesConsistency: true})
-			if denied(err) || apierrors.IsAlreadyExists(err) {
+			if hindered(err) != "" || apierrors.IsAlreadyExists(err) {
 				return client.IgnoreAlreadyExists(err)
 			}
 			if err := r.end(ctx, p, *start.Claim); err != nil {
@@ -167,7 +167,7 @@ func (r *Reconciler) act(
 		}
 		err := create(&client.CreateOptions{})
 		// a denied pod has changed nothing; a dry run takes nothing of a quota
-		if start.Claim != nil && denied(err) {
+		if start.Claim != nil && hindered(err) == notAllowed {
 			before := *start.Claim
 			before.Record = before.Node.Annotations[plan.RecordAnnotation]
 			err = errors.Join(err, r.end(ctx, p, before))
@@ -176,29 +176,27 @@ func (r *Reconciler) act(
 	})
 }
 
-// denied reports whether the API server does not do what it is asked for, and will not do it soon.
-// A webhook that denies has any status: Kyverno's is 400.
-func denied(err error) bool {
+// The reasons of requests that fail for longer.
+const (
+	notAllowed    = "NotAllowed"
+	requestFailed = "RequestFailed"
+)
+
+// hindered returns why the API server does not do what it is asked for, and "" if the next try may
+// do. A webhook that denies has any status: Kyverno's is 400. The API server answers 500 while it
+// cannot call one, and 504 after several that it may do without.
+func hindered(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return false
+		return ""
 	}
-	switch code := answer.Status().Code; code {
-	case http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
-		return false
-	default:
-		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
-	}
-}
-
-// hindered returns the reason of Degraded for a request that has failed, and "" if the next try may
-// do. An API server answers 500 while it cannot call a webhook.
-func hindered(err error) string {
-	switch {
-	case denied(err):
-		return "NotAllowed"
-	case apierrors.IsInternalError(err):
-		return "RequestFailed"
+	switch code := answer.Status().Code; {
+	case code == http.StatusConflict, code == http.StatusGone, code == http.StatusTooManyRequests:
+		return ""
+	case code == http.StatusInternalServerError, code == http.StatusGatewayTimeout:
+		return requestFailed
+	case code >= http.StatusBadRequest && code < http.StatusInternalServerError:
+		return notAllowed
 	default:
 		return ""
 	}
@@ -303,8 +301,12 @@ func (r *Reconciler) status(
 	p.Status.Conditions = conditions
 	news := false
 	for _, c := range d.Status.Conditions {
-		if reason := hindered(acted); c.Type == v1alpha1.Degraded && reason != "" {
+		switch reason := hindered(acted); {
+		case reason == "":
+		case c.Type == v1alpha1.Degraded:
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason, plan.Message(acted.Error())
+		case c.Type == v1alpha1.Progressing && len(d.Busy) == 0:
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, plan.Message(acted.Error())
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)
 		news = news || was == nil || was.Status != c.Status || was.Reason != c.Reason ||

@@ -565,6 +565,6 @@ func Gates() map[string]Gate {
 		"the file, which the generator reads": {
 			[]string{"--feature-gates=NodeSystemPartition=false"}, "featureGates: {NodeSystemPartition: true}", true,
 		},
-		"another gate": {[]string{"--feature-gates=AllBeta=true"}, "", false},
+		"another gate": {[]string{"--feature-gates=AllAlpha=true"}, "", false},
 	}
 }

@@ -34,7 +34,8 @@ const (
 	Progressing = "Progressing"
 	// Available is true if each selected node has this version and this section, or cannot be changed.
 	Available = "Available"
-	// Degraded is true if a node has failed or refused, or the controller may not do what it has to.
+	// Degraded is true if a node has failed or refused, one of the first ones is not ready, or the
+	// controller cannot act.
 	Degraded = "Degraded"
 )
 
