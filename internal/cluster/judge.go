@@ -49,34 +49,34 @@ const maxText = 500
 func judge(f Facts) v1.NodeCondition {
 	switch {
 	case f.Hangs != nil:
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonHangs,
+		return condition(v1.ConditionUnknown, reasonHangs,
 			"a part of partition-monitor hangs: "+textOf(f.Hangs))
 	case f.Refused != nil:
-		return condition(kubeapi.Ready, v1.ConditionFalse, reasonRefused, textOf(f.Refused))
+		return condition(v1.ConditionFalse, reasonRefused, textOf(f.Refused))
 	case len(f.Inactive) > 0:
 		names := make([]string, 0, len(f.Inactive))
 		for _, name := range f.Inactive {
 			names = append(names, string(name))
 		}
-		return condition(kubeapi.Ready, v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
+		return condition(v1.ConditionFalse, reasonInactive, "not active: partition "+strings.Join(names, ", "))
 	case !f.Passed:
 		message := "the first reconcile of the pods has not ended"
 		if f.Unready != nil {
 			message += ": " + textOf(f.Unready)
 		}
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonStarting, message)
+		return condition(v1.ConditionUnknown, reasonStarting, message)
 	case f.Unready != nil:
-		return condition(kubeapi.Ready, v1.ConditionUnknown, reasonUnready,
+		return condition(v1.ConditionUnknown, reasonUnready,
 			"pods cannot be placed at the moment: "+textOf(f.Unready))
 	case f.Misplaced > 0:
-		return condition(kubeapi.Ready, v1.ConditionFalse, reasonMisplaced,
+		return condition(v1.ConditionFalse, reasonMisplaced,
 			fmt.Sprintf("pods that are not where they belong: %d; partition-monitor status on the node lists them", f.Misplaced))
 	}
-	return condition(kubeapi.Ready, v1.ConditionTrue, reasonActive, "all partitions are active, and all pods are in their place")
+	return condition(v1.ConditionTrue, reasonActive, "all partitions are active, and all pods are in their place")
 }
 
-func condition(kind v1.NodeConditionType, status v1.ConditionStatus, reason, message string) v1.NodeCondition {
-	return v1.NodeCondition{Type: kind, Status: status, Reason: reason, Message: message}
+func condition(status v1.ConditionStatus, reason, message string) v1.NodeCondition {
+	return v1.NodeCondition{Type: kubeapi.Ready, Status: status, Reason: reason, Message: message}
 }
 
 // textOf returns the text of an error, which may have several lines, on one.

@@ -275,13 +275,13 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 
 // tellNodeStatus notes the result of a write, and says what has failed.
 func (k *Keeper) tellNodeStatus(ctx context.Context, want node.Written, err error, now time.Time) {
-	what := "the labels and conditions of the Node could not be written, trying again"
+	what := "the labels and the condition of the Node could not be written, trying again"
 	switch {
 	case !want.IsEmpty():
 	case len(k.types) > 0:
 		what = coresFailed
 	default:
-		what = "the labels and conditions of the Node could not be removed, trying again"
+		what = "the labels and the condition of the Node could not be removed, trying again"
 		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isRequested()
 		//guard: a Node that is gone has nothing to remove
 		if errors.Is(err, kubeapi.ErrGone) || forbidden {

@@ -25,14 +25,13 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 	before.Labels, before.Conditions = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
 	maps.Copy(before.Labels, k.written.Labels)
 	maps.Copy(before.Conditions, k.written.Conditions)
-	removes := false
+	removes := writes && k.looked && len(k.written.Labels)+len(k.written.Conditions) > 0
 	if writes && k.looked {
 		for name := range k.written.Labels {
-			p.Labels[name], removes = nil, removes || want.Labels[name] == ""
+			p.Labels[name] = nil
 		}
 		for kind := range k.written.Conditions {
-			_, stays := want.Conditions[kind]
-			p.Conditions[kind], removes = nil, removes || !stays
+			p.Conditions[kind] = nil
 		}
 	}
 	if writes {
@@ -69,7 +68,7 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 	k.store(after)
 	if k.clears && removes {
 		k.clears = false
-		k.options.Log.Info("labels or conditions of the Node are removed: no option asks for them any more")
+		k.options.Log.Info("labels or the condition of the Node are removed: no option asks for them any more")
 	}
 	most := heartbeat
 	if len(k.types) > 0 {
@@ -95,7 +94,7 @@ func (k *Keeper) store(w node.Written) {
 	}
 }
 
-// farewell makes the conditions Unknown if the node is being shut down. While the node is off, and
+// farewell makes the condition Unknown if the node is being shut down. While the node is off, and
 // after a boot without a partition, no program writes them.
 func (k *Keeper) farewell(ctx context.Context) {
 	k.mu.Lock()
@@ -104,16 +103,12 @@ func (k *Keeper) farewell(ctx context.Context) {
 	defer cancel()
 	now := time.Now()
 	want := k.wanted(now)
-	for kind, c := range k.written.Conditions {
-		if _, ok := want.Conditions[kind]; ok && c.Status != "" {
-			want.Conditions[kind] = k.ofBoot(condition(kind, v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
-		}
-	}
 	//guard: a plain stop of the monitor leaves the condition as it is
 	//guard: a shutdown writes nothing after the removal at the end
 	if k.ended || len(k.written.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
 		return
 	}
+	want.Conditions[kubeapi.Ready] = k.ofBoot(condition(v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
 	_, err := k.put(ctx, want, true, now)
 	k.options.Count(err == nil)
 }
@@ -154,6 +149,6 @@ func (k *Keeper) warnLeft(err error) {
 	for _, one := range slices.Sorted(maps.Keys(k.written.Cores)) {
 		names = append(names, partition.WorkloadResource(one))
 	}
-	k.options.Log.Warn("the labels, conditions and resources of the Node could not be removed; remove them with kubectl",
+	k.options.Log.Warn("the labels, the condition and the resources of the Node could not be removed; remove them with kubectl",
 		"labels", kubeapi.Labels(), "condition", kubeapi.Ready, "resources", names, "error", err)
 }

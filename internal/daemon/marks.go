@@ -11,8 +11,8 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 )
 
-// newNodeStatus returns what keeps labels, conditions and resources of the Node: those that are
-// asked for.
+// newNodeStatus returns what keeps labels, the condition and the resources of the Node: those that
+// are asked for.
 func (m *monitor) newNodeStatus() *cluster.Keeper {
 	o := cluster.KeeperOptions{
 		API: m.api, Stopping: m.isStopping,

@@ -97,11 +97,16 @@ func TestLoadKubelets(t *testing.T) {
 	t.Parallel()
 	for _, others := range []string{"", "workloadPartitions: {batch: {memoryLimit: 64Mi, namespaces: [batch]}, management: {partition: system}}\n"} {
 		sections := "systemPartition: {memoryLimit: 64Mi, namespaces: [kube-system]}\n" + others
-		gated := fakenode.New(t, fakenode.Configuration(sections+"featureGates: {NodeSystemPartition: true}\n"))
+		gate := fakenode.Configuration(sections + "featureGates: {NodeSystemPartition: true}\n")
+		gated, younger := fakenode.New(t, gate), fakenode.New(t, fakenode.Configuration(sections))
 		flag := fakenode.New(t, fakenode.Configuration(sections))
 		flag.RunKubelet("--feature-gates=NodeSystemPartition=true")
-		for name, n := range map[string]*fakenode.Node{"configuration": gated, "command line": flag} {
+		for name, n := range map[string]*fakenode.Node{"configuration": gated, "command line": flag, "configuration since the reload": younger} {
 			n.Partition("67108864")
+			if n == younger {
+				n.Write(kubeletFile, gate)
+				n.RunKubelet("")
+			}
 			f, err := node.Load(n.Host(), podmove.Auto)
 			want := 0
 			if others != "" {

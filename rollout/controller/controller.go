@@ -3,12 +3,14 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -176,7 +178,7 @@ func (r *Reconciler) act(
 	})
 }
 
-// The reasons of requests that fail for longer.
+// The reasons of requests that have failed.
 const (
 	notAllowed    = "NotAllowed"
 	requestFailed = "RequestFailed"
@@ -202,14 +204,25 @@ func hindered(err error) string {
 	}
 }
 
-// each calls do for each item, some at once. All are tried. It returns the first error.
+// each calls do for each item, some at once. All are tried. It returns the first error, or the
+// first that is a reason of a condition.
 func each[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
+	var mu sync.Mutex
+	var hinders error
 	for _, item := range items {
-		group.Go(func() error { return do(ctx, item) })
+		group.Go(func() error {
+			err := do(ctx, item)
+			mu.Lock()
+			defer mu.Unlock()
+			if hinders == nil && hindered(err) != "" {
+				hinders = err
+			}
+			return err
+		})
 	}
-	return group.Wait()
+	return cmp.Or(hinders, group.Wait())
 }
 
 // end writes the end of a node's try on the Node, and deletes its pod.
@@ -303,9 +316,10 @@ func (r *Reconciler) status(
 	for _, c := range d.Status.Conditions {
 		switch reason := hindered(acted); {
 		case reason == "":
-		case c.Type == v1alpha1.Degraded:
+		// what is wrong besides stays to be read
+		case c.Type == v1alpha1.Degraded && c.Status == metav1.ConditionFalse:
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason, plan.Message(acted.Error())
-		case c.Type == v1alpha1.Progressing && len(d.Busy) == 0:
+		case c.Type == v1alpha1.Progressing && c.Status == metav1.ConditionTrue && d.Status.Nodes.Updating == 0:
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason, plan.Message(acted.Error())
 		}
 		was := meta.FindStatusCondition(conditions, c.Type)

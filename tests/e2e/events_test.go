@@ -28,7 +28,7 @@ const (
 // Messages of a configuration that is refused, and of a user without rights.
 const (
 	refusedConfiguration = `(^the configuration is not valid|keeping the units of the last good one|what is in force stays|memoryLimit: "never")`
-	refusedRequests      = "^(an event could not be created|the labels and conditions of the Node could not be written)"
+	refusedRequests      = "^(an event could not be created|the labels and the condition of the Node could not be written)"
 )
 
 // withStatus has the monitor write labels and the condition of the Node, too.
@@ -50,7 +50,7 @@ func TestEvents(t *testing.T) {
 			part(lab.Part{Name: "a quiet node", Complaints: []string{disconnected}}, (*evictor).quiet),
 			part(lab.Part{Name: "configuration refused", Complaints: []string{refusedConfiguration}}, (*evictor).configurationRefused),
 			part(lab.Part{Name: "API server gone", Complaints: []string{refusedConfiguration, "^events wait for the API server", disconnected,
-				"^the labels and conditions of the Node could not be (written|removed)"}}, (*evictor).eventsWait),
+				"^the labels and the condition of the Node could not be (written|removed)"}}, (*evictor).eventsWait),
 			part(lab.Part{Name: "without rights", Complaints: []string{refusedConfiguration, refusedRequests}}, (*evictor).eventsRefused),
 			part(lab.Part{Name: "bundle"}, (*evictor).bundle),
 			part(lab.Part{Name: "edit refused", Complaints: []string{refusedConfiguration}, Spends: true}, (*evictor).editRefused),
@@ -290,7 +290,7 @@ func (e *evictor) eventsRefused(t *testing.T) {
 	const log = "journalctl -b -o cat --no-pager -u " + monitorUnit + " | grep -c '^"
 	want(t, e.Node, log+"an event could not be created.*create and patch of events'", "1")
 	// The first condition is written a minute or two after the start.
-	becomes(t, e.Node, log+"the labels and conditions of the Node could not be written.*patch of nodes/status' || true", "1")
+	becomes(t, e.Node, log+"the labels and the condition of the Node could not be written.*patch of nodes/status' || true", "1")
 	want(t, e.Node, monitorPath+" check -o json | grep -A1 '\"check\": \"events\"' | grep -o '\"warning\"'", `"warning"`)
 	e.create(t, spec{namespace: members, name: "placed"})
 	e.placed(t, "placed")

@@ -21,7 +21,7 @@ func newCluster() clusterCounts {
 		}, []string{"result"}),
 		marks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "node_status_writes_total",
-			Help: "Attempts to write labels and conditions of the node, by result; 0 without --node-status.",
+			Help: "Attempts to write labels and the condition of the node, by result; 0 without --node-status.",
 		}, []string{"result"}),
 	}
 	for _, result := range cluster.Results() {
@@ -40,7 +40,7 @@ func (m *Metrics) EventWritten(result cluster.Result, n int) {
 	m.cluster.events.WithLabelValues(string(result)).Add(float64(n))
 }
 
-// NodeStatusWritten counts an attempt to write labels and conditions of the node.
+// NodeStatusWritten counts an attempt to write labels and the condition of the node.
 func (m *Metrics) NodeStatusWritten(written bool) {
 	m.cluster.marks.WithLabelValues(resultOf(written)).Inc()
 }
