@@ -22,6 +22,7 @@ const writeEvery = 10
 type polls interface {
 	Peak(window time.Duration) (used uint64, noted bool)
 	Candidates() []evict.Pod
+	Usage() map[string]evict.Usage
 }
 
 // sampler records what each partition uses, by the minute.
@@ -117,7 +118,8 @@ func (s *sampler) sample(now time.Time, took time.Duration) {
 	}
 }
 
-// measure measures the members, inside and outside of the partition.
+// measure returns what the members use, inside and outside of the partition. Those that eviction
+// has not measured yet are measured here.
 func (s *sampler) measure(of polls, placed node.MemberPlaces, peak uint64) sizefile.Minute {
 	minute := sizefile.Minute{
 		Used: peak + placed.LeftBytes, Members: placed.Members, RequestBytes: placed.RequestBytes,
@@ -127,7 +129,17 @@ func (s *sampler) measure(of polls, placed node.MemberPlaces, peak uint64) sizef
 	for i := range outside {
 		minute.Used += outside[i].Usage.Used
 	}
-	for _, pod := range slices.Concat(outside, evict.Measure(s.cgroups, of.Candidates(), s.warn)) {
+	var inside, missing []evict.Pod
+	usage := of.Usage()
+	for _, pod := range of.Candidates() {
+		var known bool
+		if pod.Usage, known = usage[pod.UID]; known {
+			inside = append(inside, pod)
+		} else {
+			missing = append(missing, pod)
+		}
+	}
+	for _, pod := range slices.Concat(outside, inside, evict.Measure(s.cgroups, missing, s.warn)) {
 		// A UID would say nothing to people, and each rollout has another.
 		owner := evict.EstimateOwner(pod.Namespace, pod.Name)
 		if pod.Name == "" {

@@ -23,8 +23,9 @@ import (
 
 // polled is an evictor whose partition uses more each minute.
 type polled struct {
-	used uint64
-	pods []evict.Pod
+	used  uint64
+	pods  []evict.Pod
+	usage map[string]evict.Usage
 }
 
 func (p *polled) Peak(time.Duration) (uint64, bool) {
@@ -33,6 +34,8 @@ func (p *polled) Peak(time.Duration) (uint64, bool) {
 }
 
 func (p *polled) Candidates() []evict.Pod { return p.pods }
+
+func (p *polled) Usage() map[string]evict.Usage { return p.usage }
 
 // cgroup makes the cgroup of a pod that uses so many bytes.
 func cgroup(tb testing.TB, root, name string, bytes uint64) evict.Pod {
@@ -58,7 +61,8 @@ func cgroup(tb testing.TB, root, name string, bytes uint64) evict.Pod {
 func newTestSampler(tb testing.TB, of *polled) *sampler {
 	tb.Helper()
 	root := tb.TempDir()
-	of.pods = []evict.Pod{cgroup(tb, root, "inside", 30<<20)}
+	of.pods = []evict.Pod{cgroup(tb, root, "inside", 3<<20), cgroup(tb, root, "new", 20<<20)}
+	of.usage = map[string]evict.Usage{"inside": {Used: 30 << 20}} // as it was measured
 	outside := cgroup(tb, root, "outside", 7<<20)
 	return &sampler{
 		root: host.Root(tb.TempDir()), cgroups: cgroups.FS(root), files: map[partition.Name]sampled{},
@@ -90,7 +94,7 @@ func TestSampler(t *testing.T) {
 		if err != nil || len(r.Minutes) != 10 || r.Minutes[9] != 118<<20 || r.Hours[0].Members != 2 || r.Hours[0].Largest != 30<<20 || r.RequestBytes != 50<<20 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if len(r.Members) != 2 || r.Members["kube-system/outside"].Peak != 7<<20 {
+		if len(r.Members) != 3 || r.Members["kube-system/new"].Peak != 20<<20 || r.Members["kube-system/outside"].Peak != 7<<20 {
 			t.Errorf("members %+v", r.Members)
 		}
 		<-time.After(24 * time.Hour)
@@ -142,7 +146,8 @@ func BenchmarkSample(b *testing.B) {
 	of := &polled{}
 	s := newTestSampler(b, of)
 	for i := range 39 {
-		of.pods = append(of.pods, cgroup(b, string(s.cgroups), fmt.Sprint("pod-", i), 30<<20))
+		pod := cgroup(b, string(s.cgroups), fmt.Sprint("pod-", i), 30<<20)
+		of.pods, of.usage[pod.UID] = append(of.pods, pod), evict.Usage{Used: 30 << 20}
 	}
 	cpuTime := func() int64 {
 		var usage unix.Rusage

@@ -19,7 +19,8 @@ const (
 	rereadDelay = 3 * time.Millisecond
 	// retryInterval is the pause between repetitions of a dry run, a failed LowerLimit and a message.
 	retryInterval = time.Minute
-	// ownerlessInterval bounds the age of Report.Ownerless, which takes a reading of all pods.
+	// ownerlessInterval bounds the age of Report.Ownerless and of Usage, which take a reading of all
+	// pods.
 	ownerlessInterval = 5 * time.Minute
 	// pollTimeout bounds the time of a poll, which reads kernel files only.
 	pollTimeout = 30 * time.Second
@@ -43,15 +44,14 @@ type Manager struct {
 		at   time.Time
 		open int // evictions
 	}
+	// usage is the last usage of each pod by UID. It is replaced as a whole.
+	usage map[string]Usage
 
 	// ownerless is the memory that belongs to no pod, as it was last measured.
 	ownerless struct {
 		bytes uint64
 		at    time.Time
 	}
-	// usage is the last usage of each pod by UID.
-	usage map[string]Usage
-
 	// The goroutine in Run owns these.
 	rest      rest
 	lowerings lowerings
@@ -86,6 +86,14 @@ func New(o Options) (*Manager, error) {
 
 // Candidates lists the pods of the partition without their usage (Inventory.Pods).
 func (m *Manager) Candidates() []Pod { return m.Pods() }
+
+// Usage returns the usage of the pods by UID, as it was last measured: under pressure at each
+// decision, and else within ownerlessInterval. The map must not be changed.
+func (m *Manager) Usage() map[string]Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.usage
+}
 
 // SetConfig replaces the configuration. The next poll uses it.
 func (m *Manager) SetConfig(c Settings) {

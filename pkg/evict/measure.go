@@ -48,9 +48,14 @@ func (m *Manager) measured() []Pod {
 				last = Usage{WorkingSet: p.Request, Used: p.Request}
 			}
 			p.Usage, p.Measured = last, true
+			if !known {
+				continue
+			}
 		}
 		usage[p.UID] = p.Usage
 	}
+	m.mu.Lock()
 	m.usage = usage
+	m.mu.Unlock()
 	return pods
 }
