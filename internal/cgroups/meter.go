@@ -2,6 +2,8 @@ package cgroups
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,12 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryMeter reads the memory of one cgroup repeatedly. Its files stay open, so that a poll is two
-// system calls, or four with memory.stat and three for each slice below with memory.min.
+// MemoryMeter reads the memory of one cgroup repeatedly. Its files stay open, so that a reading is
+// two system calls, or four with memory.stat and three for each slice below with memory.min, and
+// OOMEvents two.
 type MemoryMeter struct {
 	root               FS
 	cgroup, path       string
 	current, max, stat int
+	// events and localEvents are opened by the first OOMEvents.
+	events, localEvents int
 	// reserves lists the slices below with memory.min, as they were at listedAt.
 	reserves []reserve
 	listedAt time.Time
@@ -26,20 +31,27 @@ type MemoryMeter struct {
 // MemoryMeter opens the files of a cgroup. If the cgroup is missing, the error is fs.ErrNotExist.
 // The caller closes it.
 func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
-	m := &MemoryMeter{root: f, cgroup: cgroup, path: f.Path(cgroup), current: -1, max: -1, stat: -1}
-	for _, file := range []struct {
-		name string
-		fd   *int
-	}{{"memory.current", &m.current}, {"memory.max", &m.max}, {"memory.stat", &m.stat}} {
-		path := filepath.Join(m.path, file.name)
-		fd, err := Uninterrupted(func() (int, error) { return f.open(unix.AT_FDCWD, path, readOnly) })
-		if err != nil {
-			m.Close()
-			return nil, gone(&os.PathError{Op: "open", Path: path, Err: err})
-		}
-		*file.fd = fd
+	m := &MemoryMeter{root: f, cgroup: cgroup, path: f.Path(cgroup), current: -1, max: -1, stat: -1, events: -1, localEvents: -1}
+	err := cmp.Or(m.open(&m.current, "memory.current"), m.open(&m.max, "memory.max"), m.open(&m.stat, "memory.stat"))
+	if err != nil {
+		m.Close()
+		return nil, err
 	}
 	return m, nil
+}
+
+// open opens a file, unless it is open.
+func (m *MemoryMeter) open(fd *int, name string) error {
+	if *fd >= 0 {
+		return nil
+	}
+	path := filepath.Join(m.path, name)
+	opened, err := Uninterrupted(func() (int, error) { return m.root.open(unix.AT_FDCWD, path, readOnly) })
+	if err != nil {
+		return gone(&os.PathError{Op: "open", Path: path, Err: err})
+	}
+	*fd = opened
+	return nil
 }
 
 // ReadMemory reads the memory of a cgroup once. If the cgroup is missing, the error is
@@ -56,7 +68,7 @@ func (f FS) ReadMemory(cgroup string) (MemoryReading, error) {
 // Close closes the files.
 func (m *MemoryMeter) Close() {
 	m.closeReserves()
-	for _, fd := range []int{m.current, m.max, m.stat} {
+	for _, fd := range []int{m.current, m.max, m.stat, m.events, m.localEvents} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // opened for reading
 		}
@@ -109,6 +121,34 @@ func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, e
 	return r, err
 }
 
+// OOMEvents returns two counts of the cgroup: the processes killed in it or below (oom_kill of
+// memory.events), and the times that its own limit could not be kept (oom of memory.events.local).
+func (m *MemoryMeter) OOMEvents() (killed, atLimit uint64, err error) {
+	killed, err = m.count(&m.events, "memory.events", "oom_kill")
+	if err != nil {
+		return 0, 0, err
+	}
+	atLimit, err = m.count(&m.localEvents, "memory.events.local", "oom")
+	return killed, atLimit, err
+}
+
+// count returns a value of a flat keyed file, 0 without the file or the key: kernels differ.
+func (m *MemoryMeter) count(fd *int, name, key string) (n uint64, err error) {
+	if err := m.open(fd, name); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	text, err := m.text(*fd, name)
+	if err != nil {
+		return 0, err
+	}
+	if err := parseKeyed(text, []keyed{{key, &n}}); err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(m.path, name), err)
+	}
+	return n, nil
+}
+
 func (m *MemoryMeter) number(fd int, name string) (uint64, error) {
 	text, err := m.text(fd, name)
 	if err != nil {
@@ -152,16 +192,6 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	//guard: the memory of an evicted pod is back when its cgroup no longer protects it
 	r.Protected = r.below(setting)
 	return r, nil
-}
-
-// OOMEvents returns two counts of a cgroup: the processes killed in it or below (oom_kill of
-// memory.events), and the times that its own limit could not be kept (oom of memory.events.local).
-func (f FS) OOMEvents(cgroup string) (killed, atLimit uint64, err error) {
-	files := files{root: f, cgroup: cgroup}
-	var all, local MemoryEvents
-	files.memoryEvents("memory.events", &all)
-	files.memoryEvents("memory.events.local", &local)
-	return all.OOMKill, local.OOM, files.result()
 }
 
 // Kills returns two counts of a cgroup and those below it (memory.events): the processes that were

@@ -142,14 +142,28 @@ func TestMemoryMeterRemoved(t *testing.T) {
 
 func TestOOMEvents(t *testing.T) {
 	t.Parallel()
-	for cgroup, want := range map[string][2]uint64{"all": {5, 1}, "old": {0, 0}, "off": {0, 0}} {
-		killed, atLimit, err := sample.OOMEvents(cgroup)
-		if err != nil || killed != want[0] || atLimit != want[1] {
-			t.Errorf("%s: got %d, %d, %v; want %v", cgroup, killed, atLimit, err, want)
+	root := FS(t.TempDir())
+	write(t, root, map[string]string{"s/memory.current": "1", "s/memory.max": "max", "s/memory.stat": ""})
+	m := meterOf(t, root, "s")
+	for _, test := range []struct {
+		all, local      string
+		killed, atLimit uint64
+	}{
+		{"", "", 0, 0},
+		{"low 0\nmax 7\noom 2\noom_kill 5\n", "max 7\noom 1\noom_kill 4\n", 5, 1},
+		{"oom_kill 6\n", "oom 9\n", 6, 9}, // the files stay open
+	} {
+		if test.all != "" {
+			write(t, root, map[string]string{"s/memory.events": test.all, "s/memory.events.local": test.local})
+		}
+		killed, atLimit, err := m.OOMEvents()
+		if err != nil || killed != test.killed || atLimit != test.atLimit {
+			t.Errorf("got %d, %d, %v; want %+v", killed, atLimit, err, test)
 		}
 	}
-	if _, _, err := sample.OOMEvents("gone.slice"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v, want fs.ErrNotExist", err)
+	write(t, root, map[string]string{"s/memory.events": "oom_kill many\n"})
+	if _, _, err := m.OOMEvents(); err == nil {
+		t.Error("a count that is no number")
 	}
 }
 

@@ -4,13 +4,13 @@ import "time"
 
 // Intervals between two polls of the partition.
 const (
-	// minPollInterval bounds the cost near the threshold: four reads, some 20 µs on a server.
+	// minPollInterval bounds the cost near the threshold: six reads, some 20 µs on a server.
 	minPollInterval = 2 * time.Millisecond
 	// maxPollInterval applies far from the threshold. Polling more often does not catch a faster
 	// growth: TestMargin finds the same thresholds with 100 ms.
-	maxPollInterval = 500 * time.Millisecond
+	maxPollInterval = time.Second
 	// minTogether is the shortest interval at which partitions are polled together.
-	minTogether = maxPollInterval / 32
+	minTogether = maxPollInterval / 64
 	// heldPollInterval applies while a threshold is crossed and no pod is evicted. The pods are read
 	// as often at most (rest).
 	heldPollInterval = 100 * time.Millisecond
@@ -71,7 +71,7 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	// While nothing is done, a pod that grows is followed from when its growth is first measured.
 	halfway := s.halfway(d.State.Base)
 	toHalfway := pollInterval(halfway-min(s.Memory.Used(), halfway), 0, growth, 1)
-	next := maxPollInterval
+	next := heldPollInterval
 	//guard: the hard threshold is met in time while the soft one has nobody to evict
 	if d.Crossed == Soft && c.Hard > 0 {
 		next = max(interval, heldPollInterval/10) // it may last for days
@@ -88,7 +88,7 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	case d.Held == HoldUnreclaimable:
 		return min(toHalfway, heldPollInterval/4, next)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
-		return min(heldPollInterval, next)
+		return next
 	}
 	return interval
 }

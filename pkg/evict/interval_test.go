@@ -21,13 +21,13 @@ func TestInterval(t *testing.T) {
 		{256 << 20, 256 << 20, 0, 50 * time.Millisecond},
 		{0, 512 << 20, 0, 50 * time.Millisecond},
 		{2 << 30, 0, 0, 200 * time.Millisecond},
-		{8 << 30, 0, 0, maxPollInterval},
+		{16 << 30, 0, 0, maxPollInterval},
 		{math.MaxUint64, math.MaxUint64, 0, maxPollInterval},
 		{math.MaxUint64, 0, math.MaxFloat64, minPollInterval},
 		// Growth at the measured rate is found before the threshold.
 		{512 << 20, 512 << 20, maxBurst, 25 * time.Millisecond},
 		{512 << 20, 512 << 20, maxBurst / 8, 100 * time.Millisecond},
-		{8 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
+		{16 << 30, 512 << 20, maxBurst / 8, maxPollInterval},
 		{512 << 20, 0, math.Inf(1), minPollInterval},
 		{512 << 20, 0, -1e12, 50 * time.Millisecond},
 	} {
@@ -55,7 +55,7 @@ func TestMargin(t *testing.T) {
 	least := func(speed float64) (margin float64) {
 		for margin = mi; ; margin += mi {
 			all := true
-			for distance := 0.0; distance < 8<<30 && all; distance += distance/64 + mi/16 {
+			for distance := 0.0; distance < 32<<30 && all; distance += distance/64 + mi/16 {
 				all = caught(distance, margin, speed)
 			}
 			if all {
@@ -161,7 +161,8 @@ func TestTogether(t *testing.T) {
 		{1249 * ms, 250 * ms, 126 * ms}, // not at once
 		{1300 * ms, 250 * ms, 200 * ms},
 		{1300 * ms, time.Second, 700 * ms},
-		{1500 * ms, time.Second, time.Second},
+		{1500 * ms, time.Second, 500 * ms},
+		{2000 * ms, time.Second, time.Second},
 	} {
 		if got := together(test.now, test.wait); got != test.want {
 			t.Errorf("at %s a wait of %s takes %s, want %s", test.now, test.wait, got, test.want)

@@ -7,8 +7,8 @@ import (
 
 const (
 	// lendInterval is the time between two looks at the node, which come with a reading of
-	// memory.stat: a second, less what a poll may come early (statDue).
-	lendInterval = statInterval - maxPollInterval/2
+	// memory.stat: a second, less what a poll may come early.
+	lendInterval = statInterval - early
 	// lendPatience is the time for which a node that is not known leaves what it has lent.
 	lendPatience = 30 * time.Second
 )

@@ -141,7 +141,7 @@ func TestManagerNoCandidate(t *testing.T) {
 		n.expectEvents("signalled", "evicting late hard evict", "count hard evict", "evicted late evict")
 		for i := range 40 { // it hovers at the threshold
 			n.set(func() { n.pod("critical").containers[0].uses = uint64(900+i%2) * mi })
-			n.run(m, maxPollInterval+maxPollInterval/4)
+			n.run(m, 625*time.Millisecond)
 		}
 		n.expectEvents()
 		n.set(func() { n.pod("critical").containers[0].uses = 950 * mi })

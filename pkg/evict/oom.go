@@ -21,7 +21,7 @@ type kills struct {
 // count as one of now, for whose memory the next eviction waits. The first reading of a run is the
 // base: what was counted before it proves nothing.
 func (w *watch) count() (grew counted) {
-	killed, atLimit, err := w.Cgroups.OOMEvents(w.slice)
+	killed, atLimit, err := w.meter.OOMEvents()
 	if err != nil {
 		return counted{} // the cgroup is gone, which the next poll finds
 	}

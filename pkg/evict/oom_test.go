@@ -30,6 +30,11 @@ func TestWatchCountsOnce(t *testing.T) {
 		Options:   &Options{Cgroups: cgroups.FS(dir), Events: told, slice: "."},
 		condemned: func() uint64 { return condemned },
 	}
+	write(t, dir, map[string]string{"memory.current": "0", "memory.max": "max", "memory.stat": ""})
+	if err := w.open(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
 	count := func(killed, mine int) {
 		t.Helper()
 		write(t, dir, map[string]string{"memory.events": oomEvents(0, killed), "memory.events.local": oomEvents(0, 0)})
@@ -105,7 +110,7 @@ func TestWatchReadAgain(t *testing.T) {
 		s := Situation{Now: time.Now(), Config: hardOnly}
 		for _, again := range []bool{true, true, false} {
 			if !again {
-				s.Now = s.Now.Add(maxPollInterval)
+				s.Now = s.Now.Add(statInterval / 2)
 			}
 			if err := m.watch.read(&s, false); err != nil || (s.Memory.InactiveFile > 0) != again {
 				n.t.Errorf("read %+v, %v; memory.stat, too: %t", s.Memory, err, again)
@@ -125,10 +130,10 @@ func TestKillBeforeACrossing(t *testing.T) {
 		n.flush()
 		m.step(n.ctx)
 		n.set(func() { n.kernel.ooms, n.kernel.kills = 1, 1; n.writeCounts() })
-		n.run(m, maxPollInterval)
+		n.run(m, statInterval/2)
 		n.run(m, killFollows)
 		n.set(func() { n.pod("greedy").containers[0].uses += 310 * mi }) // 90 are left
-		n.run(m, maxPollInterval)
+		n.run(m, statInterval/2)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !slices.Contains(n.did, "kill greedy.c1") {

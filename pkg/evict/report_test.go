@@ -41,7 +41,7 @@ func TestReportLimitRaised(t *testing.T) {
 		m := n.withCache()
 		n.run(m, statInterval)
 		n.files(n.slice, map[string]string{"memory.max": number(4000 * mi)})
-		n.run(m, maxPollInterval)
+		n.run(m, statInterval/2)
 		if r := m.Report(); r.Limit != 4000*mi || r.Memory.Max != 4000*mi || r.Available != 3850*mi {
 			n.t.Errorf("reported %+v", r)
 		}

@@ -9,7 +9,7 @@ import (
 func TestWaits(t *testing.T) {
 	for name, test := range map[string]struct{ got, want time.Duration }{
 		"between two readings, least":                   {minPollInterval, 2 * time.Millisecond},
-		"between two readings, most":                    {maxPollInterval, 500 * time.Millisecond},
+		"between two readings, most":                    {maxPollInterval, time.Second},
 		"for a second reading":                          {rereadDelay, 3 * time.Millisecond},
 		"for containers to end, least":                  {leastGrace, 2 * time.Second},
 		"for killed processes to end":                   {endTimeout, 10 * time.Second},

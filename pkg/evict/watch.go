@@ -7,9 +7,13 @@ import (
 	"node-partition.io/node-partition/internal/cgroups"
 )
 
-// statInterval bounds the age of memory.stat far from the limit: the reported available memory
-// depends on it.
+// statInterval is the time between two readings of memory.stat far from the limit: the reported
+// available memory depends on it.
 const statInterval = time.Second
+
+// early is the time by which a poll may come before the end of statInterval: polls come at
+// multiples of an interval.
+const early = statInterval / 4
 
 // watch reads the memory of the partition, and waits until it may have changed. All methods but
 // wake belong to the goroutine in Run.
@@ -88,10 +92,9 @@ func far(c Settings, available uint64) bool {
 func (c Settings) near() uint64 { return 2*c.Nearest() + c.MinimumReclaim }
 
 // statDue reports whether memory.stat is read again far from the threshold, after statInterval.
-// Polls come at multiples of an interval, a little early or late: the nearest one reads.
 func (w *watch) statDue(now time.Time) bool {
 	//guard: a poll that comes a little early reads memory.stat
-	return now.Sub(w.statAt) >= statInterval-maxPollInterval/2
+	return now.Sub(w.statAt) >= statInterval-early
 }
 
 // grown returns the growth since the last poll in bytes per second, 0 if there is none.
