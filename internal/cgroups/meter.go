@@ -31,7 +31,8 @@ type MemoryMeter struct {
 // MemoryMeter opens the files of a cgroup. If the cgroup is missing, the error is fs.ErrNotExist.
 // The caller closes it.
 func (f FS) MemoryMeter(cgroup string) (*MemoryMeter, error) {
-	m := &MemoryMeter{root: f, cgroup: cgroup, path: f.Path(cgroup), current: -1, max: -1, stat: -1, events: -1, localEvents: -1}
+	m := &MemoryMeter{root: f, cgroup: cgroup, path: f.Path(cgroup)}
+	m.current, m.max, m.stat, m.events, m.localEvents = -1, -1, -1, -1, -1
 	err := cmp.Or(m.open(&m.current, "memory.current"), m.open(&m.max, "memory.max"), m.open(&m.stat, "memory.stat"))
 	if err != nil {
 		m.Close()

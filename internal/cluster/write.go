@@ -108,7 +108,8 @@ func (k *Keeper) farewell(ctx context.Context) {
 	if k.ended || len(k.written.Conditions) == 0 || len(want.Conditions) == 0 || !k.options.Stopping(ctx) {
 		return
 	}
-	want.Conditions[kubeapi.Ready] = k.ofBoot(condition(v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
+	stopping := condition(v1.ConditionUnknown, reasonStopping, "the node is being shut down")
+	want.Conditions[kubeapi.Ready] = k.ofBoot(stopping)
 	_, err := k.put(ctx, want, true, now)
 	k.options.Count(err == nil)
 }
