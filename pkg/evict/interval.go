@@ -88,7 +88,7 @@ func nextPoll(s Situation, d Decision, open []execution, growth, burst float64) 
 	case d.Held == HoldUnreclaimable:
 		return min(toHalfway, heldPollInterval/4, next)
 	case d.NoCandidate, d.Held != "", s.Config.DryRun && d.Crossed != "":
-		return next
+		return min(heldPollInterval, next)
 	}
 	return interval
 }

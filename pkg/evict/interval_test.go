@@ -105,6 +105,7 @@ func TestNextPoll(t *testing.T) {
 	const burst = 2000 * mi // per second, so that 2 MiB are a millisecond
 	soft, both := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Soft: 200 * mi}}, Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 200 * mi}}
 	hard := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi}}
+	far := Settings{Thresholds: thresholds.Thresholds{Limit: 1000 * mi, Hard: 100 * mi, Soft: 600 * mi}}
 	off, dryRun := hard, hard
 	off.Off, dryRun.DryRun = true, true
 	for name, test := range map[string]struct {
@@ -129,6 +130,7 @@ func TestNextPoll(t *testing.T) {
 		"no candidate":                     {hard, 60 * mi, Decision{Crossed: Hard, NoCandidate: true}, nil, heldPollInterval},
 		"no candidate at soft":             {both, 104 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, 52 * time.Millisecond},
 		"no candidate at soft, near hard":  {both, 101 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, 50500 * time.Microsecond},
+		"no candidate at soft, far above":  {far, 500 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, heldPollInterval},
 		"no candidate at soft alone":       {soft, 10 * mi, Decision{Crossed: Soft, NoCandidate: true}, nil, heldPollInterval},
 		"held":                             {hard, 60 * mi, Decision{Crossed: Hard, Held: HoldReclaiming}, nil, heldPollInterval},
 		"dry run, crossed":                 {dryRun, 60 * mi, Decision{Crossed: Hard}, nil, heldPollInterval},
