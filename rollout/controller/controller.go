@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -204,25 +204,23 @@ func hindered(err error) string {
 	}
 }
 
-// each calls do for each item, some at once. All are tried. It returns the first error, or the
-// first that is a reason of a condition.
+// each calls do for each item, some at once. All are tried. It returns the first error that is a
+// reason of a condition, or else the first.
 func each[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	var mu sync.Mutex
-	var hinders error
-	for _, item := range items {
+	errs := make([]error, len(items))
+	for i, item := range items {
 		group.Go(func() error {
-			err := do(ctx, item)
-			mu.Lock()
-			defer mu.Unlock()
-			if hinders == nil && hindered(err) != "" {
-				hinders = err
-			}
-			return err
+			errs[i] = do(ctx, item)
+			return nil
 		})
 	}
-	return cmp.Or(hinders, group.Wait())
+	_ = group.Wait() // the errors are in errs
+	if i := slices.IndexFunc(errs, func(err error) bool { return hindered(err) != "" }); i >= 0 {
+		return errs[i]
+	}
+	return cmp.Or(errs...)
 }
 
 // end writes the end of a node's try on the Node, and deletes its pod.
@@ -312,9 +310,9 @@ func (r *Reconciler) status(
 	conditions := p.Status.Conditions
 	p.Status = d.Status
 	p.Status.Conditions = conditions
-	news := false
+	news, reason := false, hindered(acted)
 	for _, c := range d.Status.Conditions {
-		switch reason := hindered(acted); {
+		switch {
 		case reason == "":
 		// what is wrong besides stays to be read
 		case c.Type == v1alpha1.Degraded && c.Status == metav1.ConditionFalse:
