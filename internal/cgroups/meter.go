@@ -105,16 +105,14 @@ func (m *MemoryMeter) read(enough func(current uint64) bool) (r MemoryReading, e
 	if r.Current, err = m.number(m.current, "memory.current"); err != nil || enough(r.Current) {
 		return r, err
 	}
-	text, err := m.text(m.stat, "memory.stat")
-	if err != nil {
-		return r, err
-	}
-	err = parseKeyed(
-		text,
-		[]keyed{{"inactive_file", &r.InactiveFile}, {"active_file", &r.ActiveFile}, {"slab_reclaimable", &r.SlabReclaimable}},
+	err = m.keyed(
+		m.stat, "memory.stat",
+		keyed{"inactive_file", &r.InactiveFile},
+		keyed{"active_file", &r.ActiveFile},
+		keyed{"slab_reclaimable", &r.SlabReclaimable},
 	)
 	if err != nil {
-		return r, fmt.Errorf("%s: %w", filepath.Join(m.path, "memory.stat"), err)
+		return r, err
 	}
 	after, err := m.number(m.current, "memory.current")
 	//guard: memory freed while memory.stat was read does not count as used
@@ -140,14 +138,20 @@ func (m *MemoryMeter) count(fd *int, name, key string) (n uint64, err error) {
 	} else if err != nil {
 		return 0, err
 	}
-	text, err := m.text(*fd, name)
+	err = m.keyed(*fd, name, keyed{key, &n})
+	return n, err
+}
+
+// keyed reads some lines of a flat keyed file, as files.keyed does.
+func (m *MemoryMeter) keyed(fd int, name string, want ...keyed) error {
+	text, err := m.text(fd, name)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := parseKeyed(text, []keyed{{key, &n}}); err != nil {
-		return 0, fmt.Errorf("%s: %w", filepath.Join(m.path, name), err)
+	if err := parseKeyed(text, want); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(m.path, name), err)
 	}
-	return n, nil
+	return nil
 }
 
 func (m *MemoryMeter) number(fd int, name string) (uint64, error) {

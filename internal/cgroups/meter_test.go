@@ -163,7 +163,7 @@ func TestOOMEvents(t *testing.T) {
 	}
 	write(t, root, map[string]string{"s/memory.events": "oom_kill many\n"})
 	if _, _, err := m.OOMEvents(); err == nil {
-		t.Error("a count that is no number")
+		t.Error("OOMEvents accepts a count that is no number")
 	}
 }
 

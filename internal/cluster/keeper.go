@@ -51,7 +51,7 @@ type KeeperOptions struct {
 	// Boot is the kernel's ID of the boot, empty if it is not known.
 	Boot string
 	Log  *slog.Logger
-	// Count is called after each attempt to write labels and conditions.
+	// Count is called after each attempt to write labels and the condition.
 	Count func(written bool)
 }
 
@@ -98,7 +98,7 @@ type Keeper struct {
 	differs time.Time
 	beat    time.Time     // the next heartbeat
 	pause   time.Duration // the mean time to the next heartbeat
-	marks   attempts      // to write labels and conditions
+	marks   attempts      // to write labels and the condition
 	cores   attempts      // to write resources
 }
 
@@ -190,7 +190,7 @@ func (k *Keeper) follow(now time.Time) {
 }
 
 // Run keeps what is asked for until ctx ends. It leaves it in place then, unless the node is being
-// shut down: the conditions are Unknown then. It removes what an earlier run has written and is not
+// shut down: the condition is Unknown then. It removes what an earlier run has written and is not
 // asked for any more.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.start(time.Now())

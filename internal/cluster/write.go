@@ -16,7 +16,7 @@ import (
 	"node-partition.io/node-partition/internal/partition"
 )
 
-// put sends a patch and returns the Node. With writes it has the labels and conditions that the
+// put sends a patch and returns the Node. With writes it has the labels and the condition that the
 // Node is to have, and removes those of ours that the Node has besides. Without, it is empty.
 func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now time.Time) (kubeapi.Node, error) {
 	p := kubeapi.NodePatch{Labels: map[string]*string{}, Conditions: map[v1.NodeConditionType]*v1.NodeCondition{}}
@@ -25,7 +25,6 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 	before.Labels, before.Conditions = map[string]string{}, map[v1.NodeConditionType]v1.NodeCondition{}
 	maps.Copy(before.Labels, k.written.Labels)
 	maps.Copy(before.Conditions, k.written.Conditions)
-	removes := writes && k.looked && len(k.written.Labels)+len(k.written.Conditions) > 0
 	if writes && k.looked {
 		for name := range k.written.Labels {
 			p.Labels[name] = nil
@@ -34,6 +33,7 @@ func (k *Keeper) put(ctx context.Context, want node.Written, writes bool, now ti
 			p.Conditions[kind] = nil
 		}
 	}
+	removes := len(p.Labels)+len(p.Conditions) > 0
 	if writes {
 		for name, value := range want.Labels {
 			p.Labels[name], before.Labels[name] = &value, k.written.Labels[name]
@@ -95,7 +95,7 @@ func (k *Keeper) store(w node.Written) {
 }
 
 // farewell makes the condition Unknown if the node is being shut down. While the node is off, and
-// after a boot without a partition, no program writes them.
+// after a boot without a partition, no program writes it.
 func (k *Keeper) farewell(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

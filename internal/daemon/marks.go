@@ -11,8 +11,8 @@ import (
 	"node-partition.io/node-partition/internal/cluster"
 )
 
-// newNodeStatus returns what keeps labels, the condition and the resources of the Node: those that
-// are asked for.
+// newNodeStatus returns the keeper of the Node's labels, condition and resources. It keeps those
+// that the options and the workload types ask for.
 func (m *monitor) newNodeStatus() *cluster.Keeper {
 	o := cluster.KeeperOptions{
 		API: m.api, Stopping: m.isStopping,
@@ -51,7 +51,7 @@ func (m *monitor) keepNodeStatus(ctx context.Context) error {
 	return m.marks.Run(ctx)
 }
 
-// leaveNode removes labels, conditions and resources from the Node: there is not a partition of
+// leaveNode removes labels, condition and resources from the Node: there is not a partition of
 // ours any more. While the API server does not answer, it takes five seconds after the writes that
 // are under way, of fifteen seconds each. The metrics for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {

@@ -49,7 +49,7 @@ func (m *Manager) measured() []Pod {
 			}
 			p.Usage, p.Measured = last, true
 			if !known {
-				continue
+				continue // what it requests is no usage
 			}
 		}
 		usage[p.UID] = p.Usage

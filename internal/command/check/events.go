@@ -9,7 +9,8 @@ import (
 	"node-partition.io/node-partition/internal/state"
 )
 
-// events asks the API server whether it would accept Events, and conditions and labels of the node.
+// events asks the API server whether it would accept Events, and labels and the condition of the
+// node.
 func (c *checks) events(ctx context.Context) []state.Finding {
 	o := &c.options
 	if o.Eviction.Kubeconfig == node.KubeconfigNone || !o.Events && !o.NodeStatus {
