@@ -199,13 +199,11 @@ func (f FS) Memory(cgroup string) (MemoryReading, error) {
 	return r, nil
 }
 
-// Kills returns two counts of a cgroup and those below it (memory.events): the processes that were
-// killed in them, at any limit, and the times that a limit of theirs could not be kept. The kernel
-// counts the second for the cgroup with the limit and those above it, and the first for the cgroup
-// of the process and those above it (mem_cgroup_oom, memcg_memory_event, mm/memcontrol.c).
-func (f FS) Kills(cgroup string) (killed, atOwnLimit uint64, err error) {
+// Kills returns the processes that were killed in a cgroup and those below it, at any limit
+// (memory.events).
+func (f FS) Kills(cgroup string) (uint64, error) {
 	files := files{root: f, cgroup: cgroup}
 	var all MemoryEvents
 	files.memoryEvents("memory.events", &all)
-	return all.OOMKill, all.OOM, files.result()
+	return all.OOMKill, files.result()
 }

@@ -29,12 +29,11 @@ const (
 // Results returns all results.
 func Results() []Result { return []Result{Created, Repeated, Dropped} }
 
-// Recorder records faults of partitions where operators of the cluster look: as
-// Events on pods and on the node.
+// Recorder records faults of partitions where operators of the cluster look: as Events on the node.
 //
 // It does not use client-go's recorder (k8s.io/client-go/tools/record v0.37.0). That drops an event
 // after twelve attempts and the occurrences beyond its rate, reports neither, and adds 2.6 MB to
-// the program and 1.7 MB to its resident memory. The rates are the same.
+// the program and 1.7 MB to its resident memory.
 // It keeps events while the API server does not answer.
 type Recorder struct {
 	api   API
@@ -98,9 +97,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.count(Dropped, lost)
 			r.said.Warn(r.log, err, "an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason)
 		default:
-			r.mu.Lock()
-			r.table.later(next, time.Now())
-			r.mu.Unlock()
 			r.said.Warn(r.log, err, "events wait for the API server, trying again")
 			select {
 			case <-ctx.Done():
@@ -138,11 +134,7 @@ func (r *Recorder) done(s *series) {
 // send creates the event of a series, or raises its count.
 func (r *Recorder) send(ctx context.Context, s series) error {
 	return r.api.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
-		about := kubeapi.AboutPod(s.fault.Pod)
-		if s.fault.Pod == (kubeapi.Pod{}) {
-			about = kubeapi.AboutNode(node)
-		}
-		e := kubeapi.NewEvent(about, node, s.fault.Reason, s.fault.Message, s.first)
+		e := kubeapi.NewEvent(kubeapi.AboutNode(node), node, s.fault.Reason, s.fault.Message, s.first)
 		e.Count, e.LastTimestamp = int32(s.count), metav1.NewTime(s.last)
 		if s.sent > 0 {
 			// The API server may have dropped it: it keeps an event for an hour.

@@ -2,73 +2,21 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 
-	"node-partition.io/node-partition/internal/cgroups"
 	"node-partition.io/node-partition/internal/cluster"
 	"node-partition.io/node-partition/internal/daemon/metrics"
 	"node-partition.io/node-partition/internal/host"
-	"node-partition.io/node-partition/internal/kubeapi"
 	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/pkg/evict"
 	"node-partition.io/node-partition/tests/fakeapi"
 )
-
-// TestKillOccurrences: a kill is recorded on the pod, and on the node if no pod is known.
-func TestKillOccurrences(t *testing.T) {
-	t.Parallel()
-	pods := []evict.Pod{
-		{PodMeta: evict.PodMeta{UID: "1", Namespace: "kube-system", Name: "dns", Cgroup: "a"}},
-		{PodMeta: evict.PodMeta{UID: "2", Namespace: "kube-system", Name: "log", Cgroup: "b"}},
-		{PodMeta: evict.PodMeta{UID: "3", Name: "(pod 3)", Cgroup: "c"}, Unknown: true},
-	}
-	onNode := []cluster.Occurrence{{Reason: reasonKilled, Message: killedUnknown}}
-	for name, test := range map[string]struct {
-		killed map[string]uint64
-		want   []cluster.Occurrence
-	}{
-		"a pod":                  {map[string]uint64{"b": 2}, []cluster.Occurrence{{Pod: kubeapi.Pod{UID: "2", Namespace: "kube-system", Name: "log"}, Reason: reasonKilled, Message: killedPod}}},
-		"an unknown pod":         {map[string]uint64{"c": 1}, onNode},
-		"a pod that has ended":   {map[string]uint64{"d": 1}, onNode},
-		"a pod that had no time": {nil, onNode},
-	} {
-		if got := killOccurrences(test.killed, pods); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %+v; want %+v", name, got, test.want)
-		}
-	}
-}
-
-// TestClusterKilledSince: kills at another limit than the partition's are not recorded.
-func TestClusterKilledSince(t *testing.T) {
-	t.Parallel()
-	root := cgroups.FS(t.TempDir())
-	system := root.Path(partition.CgroupPath(partition.System.Slice()))
-	if err := os.MkdirAll(system, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c := &clusterEvents{
-		kills: cluster.Kills{Cgroups: root, Partition: partition.System}, pods: func() []evict.Pod { return nil },
-	}
-	for kills, limit := range []evict.KilledAt{evict.AtPartition, evict.AtPartition, evict.AtPod} {
-		text := fmt.Appendf(nil, "oom %d\noom_kill %d\n", kills, kills)
-		if err := os.WriteFile(filepath.Join(system, "memory.events"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.killedSince(limit); len(got) > 0 != (kills == 1) {
-			t.Errorf("%d kills, the last at %v: %+v", kills, limit, got)
-		}
-	}
-}
 
 // clusterOf returns a daemon that records in an API server, and the results of its recorder, which
 // runs until the test ends.
@@ -103,21 +51,27 @@ func TestClusterOnNode(t *testing.T) {
 		}
 	}
 	order := []evict.Candidate{{Pod: evict.Pod{PodMeta: evict.PodMeta{Name: "etcd"}}, Skip: evict.SkipStatic}}
-	faults := c.recorded(partition.System, nil)
+	faults := clusterEvents{c.recorder, partition.System}
 	faults.NoCandidate(evict.Decision{Order: order, Available: 5 * mebi})
 	next(cluster.Created)
 	faults.NoCandidate(evict.Decision{Order: order, Available: 4 * mebi})
 	next(cluster.Repeated)
+	faults.KernelKilled(evict.AtPod) // is no fault of the partition
+	faults.KernelKilled(evict.AtPartition)
+	next(cluster.Created)
 	c.recorder.Record(cluster.Occurrence{Reason: reasonInvalid, Message: "memoryLimit: bad\nmore"})
 	next(cluster.Created)
 	events := api.Happened()
-	if len(events) != 2 {
-		t.Fatalf("%d events; want 2", len(events))
+	if len(events) != 3 {
+		t.Fatalf("%d events; want 3", len(events))
 	}
 	if e := events[0]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonNoCandidate || e.Count != 2 || !strings.Contains(e.Message, "all its pods are protected") {
 		t.Errorf("%+v", e)
 	}
-	if e := events[1]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonInvalid || !strings.Contains(e.Message, "memoryLimit: bad") || e.Type != v1.EventTypeWarning {
+	if e := events[1]; e.Reason != reasonKilled || !strings.Contains(e.Message, "at the memory limit of the system partition") {
+		t.Errorf("%+v", e)
+	}
+	if e := events[2]; e.InvolvedObject.Kind != "Node" || e.Reason != reasonInvalid || !strings.Contains(e.Message, "memoryLimit: bad") || e.Type != v1.EventTypeWarning {
 		t.Errorf("%+v", e)
 	}
 }
@@ -153,19 +107,16 @@ func TestClusterPartition(t *testing.T) {
 	t.Parallel()
 	api := fakeapi.New(t, httptest.NewServer)
 	c, results := clusterOf(t, cluster.NewReporter(host.Node{}, api.NewKubeconfig(t), slog.New(slog.DiscardHandler)))
-	system := c.recorded(partition.System, nil)
-	other := c.recorded("telemetry", nil)
-	if other.kills.Partition != "telemetry" {
-		t.Errorf("kills are read of %s", other.kills.Partition)
-	}
-	none := evict.Decision{}
-	system.NoCandidate(none)
+	none, other := evict.Decision{}, clusterEvents{c.recorder, "telemetry"}
+	clusterEvents{c.recorder, partition.System}.NoCandidate(none)
+	<-results
 	other.NoCandidate(none)
 	<-results
+	other.KernelKilled(evict.AtPartition)
 	<-results
 	events := api.Happened()
-	if len(events) != 2 {
-		t.Fatalf("%d events; want 2", len(events))
+	if len(events) != 3 {
+		t.Fatalf("%d events; want 3", len(events))
 	}
 	if e := events[0]; e.Reason != reasonNoCandidate || !strings.Contains(e.Message, "the system partition is low") {
 		t.Errorf("%+v", e)
@@ -173,12 +124,7 @@ func TestClusterPartition(t *testing.T) {
 	if e := events[1]; e.Reason != "PartitionNoEvictionCandidate" || !strings.Contains(e.Message, "partition telemetry is low") {
 		t.Errorf("%+v", e)
 	}
-	for text, want := range map[string]string{
-		killedPod: "at the memory limit of partition telemetry", killedUnknown: "at the memory limit of partition telemetry",
-	} {
-		killed := (&clusterEvents{partition: "telemetry"}).about(cluster.Occurrence{Reason: reasonKilled, Message: text})
-		if killed.Reason != "PartitionOOMKilling" || !strings.Contains(killed.Message, want) {
-			t.Errorf("%+v", killed)
-		}
+	if e := events[2]; e.Reason != "PartitionOOMKilling" || !strings.Contains(e.Message, "at the memory limit of partition telemetry") {
+		t.Errorf("%+v", e)
 	}
 }

@@ -42,7 +42,6 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 		return p.remembered.Candidates(m.options.Node, m.table.Pods(), known, told, capacity)
 	}
 	journal := newEvictionJournal(m.log, name)
-	p.kills = m.recorded(name, pods)
 	var err error
 	p.evictor, err = evict.New(evict.Options{
 		Partition: name,
@@ -72,7 +71,7 @@ func (m *monitor) newPartition(name partition.Name) (*followedPartition, error) 
 		Store: node.EvictionFile(m.options.Node, name),
 		Burst: m.burst,
 		Events: evictionEvents{
-			evictionJournal: journal, metrics: m.metrics.Evictions(name), cluster: p.kills,
+			evictionJournal: journal, metrics: m.metrics.Evictions(name), cluster: clusterEvents{m.recorder, name},
 		},
 	})
 	return p, err

@@ -38,7 +38,7 @@ func TestNewPartition(t *testing.T) {
 	if system.evictor.Burst != 3<<30 || other.evictor.Burst != 3<<30 {
 		t.Errorf("the evictors assume bursts of %g and %g bytes per second", system.evictor.Burst, other.evictor.Burst)
 	}
-	if events, ok := other.evictor.Events.(evictionEvents); !ok || events.partition != "telemetry" || events.cluster != nil {
+	if events, ok := other.evictor.Events.(evictionEvents); !ok || events.partition != "telemetry" || events.cluster.recorder != nil {
 		t.Errorf("the events are %v; want the metrics and the journal of the partition", other.evictor.Events)
 	}
 	if got := m.partitions.names(); !slices.Equal(got, []partition.Name{partition.System, "telemetry"}) {

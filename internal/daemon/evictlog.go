@@ -38,8 +38,7 @@ type evictionMetrics interface {
 type evictionEvents struct {
 	evictionJournal
 	metrics evictionMetrics
-	// cluster records faults as events of the cluster; nil if nothing does.
-	cluster *clusterEvents
+	cluster clusterEvents
 }
 
 // Evicting implements evict.Events. It counts a dry run, because no other event follows.
@@ -69,18 +68,14 @@ func (v evictionEvents) Failed(e evict.Eviction, step evict.Step, err error) {
 func (v evictionEvents) NoCandidate(d evict.Decision) {
 	v.metrics.NoCandidate()
 	v.evictionJournal.NoCandidate(d)
-	if v.cluster != nil {
-		v.cluster.NoCandidate(d)
-	}
+	v.cluster.NoCandidate(d)
 }
 
 // KernelKilled implements evict.Events.
 func (v evictionEvents) KernelKilled(limit evict.KilledAt, processes uint64) {
 	v.metrics.KernelKilled(limit, processes)
 	v.evictionJournal.KernelKilled(limit, processes)
-	if v.cluster != nil {
-		v.cluster.KernelKilled(limit)
-	}
+	v.cluster.KernelKilled(limit)
 }
 
 // evictionJournal writes the evictions of a partition to the log.

@@ -15,24 +15,17 @@ type followedPartition struct {
 	// remembered holds what was known of its pods.
 	remembered *node.PodMemory
 	evictor    *evict.Manager
-	// kills records the kernel's kills in it; nil if nothing does.
-	kills *clusterEvents
 	// stop ends the parts, and waits for that; nil before they run.
 	stop func()
 }
 
 // start runs the parts of the partition until stop, or until ctx ends.
 func (p *followedPartition) start(ctx context.Context) {
-	parts := []func(context.Context) error{p.evictor.Run}
-	if p.kills != nil {
-		p.kills.kills.Since() // before the evictor's first reading
-		parts = append(parts, p.kills.attribute)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = together(parts...)(ctx) // they end with their context
+		_ = p.evictor.Run(ctx) // it ends with its context
 	}()
 	p.stop = func() {
 		cancel()

@@ -27,7 +27,7 @@ func (c *condemned) add(cgroups cgroups.FS, cgroup string) {
 	if _, known := c.counts[cgroup]; known {
 		return
 	}
-	killed, _, err := cgroups.Kills(cgroup)
+	killed, err := cgroups.Kills(cgroup)
 	if err != nil {
 		return
 	}
@@ -43,7 +43,7 @@ func (c *condemned) total(cgroups cgroups.FS) uint64 {
 	defer c.mu.Unlock()
 	sum := uint64(0)
 	for cgroup, count := range c.counts {
-		killed, _, err := cgroups.Kills(cgroup)
+		killed, err := cgroups.Kills(cgroup)
 		if err != nil { // it is gone
 			//guard: a condemned cgroup that is gone is still counted
 			c.ended += count.last - count.before

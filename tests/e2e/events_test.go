@@ -54,7 +54,7 @@ func TestEvents(t *testing.T) {
 			part(lab.Part{Name: "without rights", Complaints: []string{refusedConfiguration, refusedRequests}}, (*evictor).eventsRefused),
 			part(lab.Part{Name: "bundle"}, (*evictor).bundle),
 			part(lab.Part{Name: "edit refused", Complaints: []string{refusedConfiguration}, Spends: true}, (*evictor).editRefused),
-			part(lab.Part{Name: "kernel kills", Complaints: []string{kernelKilled, "at the limit of a pod"}, Spends: true}, (*evictor).killsOnPod),
+			part(lab.Part{Name: "kernel kills", Complaints: []string{kernelKilled, "at the limit of a pod"}, Spends: true}, (*evictor).killsOnNode),
 			part(lab.Part{Name: "no candidate", Complaints: []string{"all its pods are protected"}, Spends: true}, (*evictor).noCandidateOnNode),
 		)
 	})
@@ -320,29 +320,12 @@ func (e *evictor) bundle(t *testing.T) {
 	run(t, e.Node, "rm -r "+dir)
 }
 
-// killsOnPod: a pod whose processes the kernel kills again and again at the partition's limit has
-// one Event, with a count. Its neighbours have none.
-func (e *evictor) killsOnPod(t *testing.T) {
+// killsOnNode: kills at the partition's limit are one Event on the node, with a count. Kills at
+// another limit are none.
+func (e *evictor) killsOnNode(t *testing.T) {
 	e.restarted(t, withStatus+" --eviction=off")
 	// The kernel may choose again before a process that it kills has freed its memory.
 	run(t, e.Node, "find "+systemCgroup+" -name cgroup.procs -exec cat {} + | while read p; do echo -1000 > /proc/$p/oom_score_adj; done")
-	pod := e.create(t, spec{
-		namespace: members, name: "killed", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "256Mi"},
-	})
-	var one v1.Event
-	for n := range int32(2) {
-		one = e.killedAtLimit(t, "killed", n+1)
-	}
-	if one.InvolvedObject.UID != pod.UID || one.Namespace != members || !strings.Contains(one.Message, "at the memory limit of the system partition") {
-		t.Errorf("%+v", one)
-	}
-	e.remove(t, members, "killed")
-	// The node may have one: a process may be killed while the pod is removed.
-	for _, name := range []string{"within", "above"} {
-		if found, err := e.events(t.Context(), oomKilling, name); err != nil || len(found) > 0 {
-			t.Errorf("%s: %v, %v", name, found, err)
-		}
-	}
 	// A container that reaches its own limit is not the partition's business.
 	own := leaker("leaker-own", "20Mi")
 	own.limits = resources("1", "32Mi")
@@ -352,10 +335,21 @@ func (e *evictor) killsOnPod(t *testing.T) {
 		value, err := metric(ctx, e.Node, wantOwn)
 		return err == nil && value > 0, fmt.Sprint(value, err), nil
 	})
-	if found, err := e.events(t.Context(), oomKilling, "leaker-own"); err != nil || len(found) > 0 {
+	if found, err := e.events(t.Context(), oomKilling, e.Hostname); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 	e.remove(t, members, "leaker-own")
+	e.create(t, spec{
+		namespace: members, name: "killed", requests: resources("10m", "16Mi"), command: []string{"/podtool", "alloc", "256Mi"},
+	})
+	var one v1.Event
+	for n := range int32(2) {
+		one = e.killedAtLimit(t, "killed", n+1)
+	}
+	if one.InvolvedObject.Kind != "Node" || !strings.Contains(one.Message, "at the memory limit of the system partition") {
+		t.Errorf("%+v", one)
+	}
+	e.remove(t, members, "killed")
 }
 
 // killedAtLimit has the kernel kill in the partition, for the n-th time. Below a limit that a
@@ -374,7 +368,7 @@ func (e *evictor) killedAtLimit(t *testing.T, name string, n int32) v1.Event {
 		return anon >= 320<<20, out, err
 	})
 	run(t, e.Node, "systemd-run -q --scope --slice="+systemSlice+" dd if=/dev/zero of=/dev/shm/fill bs=1M count=250 status=none; rm /dev/shm/fill")
-	return e.counted(t, oomKilling, name, n)
+	return e.counted(t, oomKilling, e.Hostname, n)
 }
 
 // noCandidateOnNode: if all pods are protected, the node has an Event. When the partition is

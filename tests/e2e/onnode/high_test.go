@@ -135,7 +135,7 @@ func highWatched(t *testing.T, longest time.Duration) (took time.Duration, most,
 	t.Helper()
 	for start := time.Now(); took < longest && killed == 0; took = time.Since(start).Round(time.Millisecond) {
 		var err error
-		if killed, _, err = tree.Kills(highProbe); err != nil {
+		if killed, err = tree.Kills(highProbe); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, highUsed(t))
