@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,47 +10,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/tests/fakeapi"
 	"node-partition.io/node-partition/tests/testkit"
 )
 
-// patchCores merges the resources. It is called with mu held.
-func (n *aNode) patchCores(cores map[string]*int64) {
-	if n.cores == nil {
-		n.cores = values{}
-	}
-	if n.ours == nil {
-		n.ours = map[string]bool{}
-	}
-	if len(cores) == 0 {
-		return
-	}
-	n.writes = append(n.writes, coresText(cores))
-	for one, value := range cores {
-		if delete(n.cores, one); value != nil {
-			n.cores[one], n.ours[one] = *value, true
-		}
-	}
-	if n.keeps != nil {
-		n.keeps(n.cores)
-	}
-}
+type values map[string]int64
 
 // set changes the resources as another program does.
 func (n *aNode) set(cores values) {
-	n.change(func(n *aNode) { n.cores, n.ours = maps.Clone(cores), nil })
-}
-
-// wrote returns the requests and the writes of resources since the last call.
-func (n *aNode) wrote() (requests int, writes string) {
-	requests = n.change(func(n *aNode) {
-		writes = strings.Join(n.writes, ", ")
-		n.writes = nil
+	n.change(func(n *aNode) {
+		n.changed = map[string]bool{}
+		for kind, value := range cores {
+			n.changed[kind] = n.has.Cores[kind] != value
+		}
+		n.has.Cores = maps.Clone(cores)
 	})
-	return requests, writes
 }
 
 func (n *aNode) want(t *testing.T, what string, want values) {
@@ -61,8 +32,8 @@ func (n *aNode) want(t *testing.T, what string, want values) {
 	synctest.Wait()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !maps.Equal(n.cores, want) {
-		t.Errorf("%s: the Node has %v; want %v", what, n.cores, want)
+	if !maps.Equal(n.has.Cores, want) {
+		t.Errorf("%s: the Node has %v; want %v", what, n.has.Cores, want)
 	}
 }
 
@@ -74,7 +45,7 @@ func setOnline(t *testing.T, dir, online string) {
 // fourCPUs returns the root of a node with four CPUs.
 func fourCPUs(t *testing.T) string {
 	t.Helper()
-	dir := stateDir(t)
+	dir := t.TempDir()
 	setOnline(t, dir, "0-3")
 	return dir
 }
@@ -87,33 +58,34 @@ func (n *aNode) advertising(t *testing.T, dir string, lines *testkit.Buffer, typ
 	return k, run(t, k.Run)
 }
 
-// TestTypes: without a type, and without a Node of an earlier boot, there is no request. With one
-// there is a request in three to four minutes, which changes nothing.
+// TestTypes: without a type there is no request, but one at the start. With one there is a request
+// in three to four minutes, which changes nothing.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, lines := &aNode{}, &testkit.Buffer{}
 		k, stop := n.advertising(t, fourCPUs(t), lines)
 		defer stop()
-		<-time.After(2 * settle)
-		n.wrote()
-		<-time.After(time.Hour)
-		if requests, writes := n.wrote(); requests != 0 || writes != "" {
-			t.Errorf("without a type: %d requests, writes %q", requests, writes)
+		requests := func(d time.Duration) int {
+			<-time.After(d)
+			synctest.Wait()
+			return n.change(func(*aNode) {})
+		}
+		requests(2 * settle)
+		if got := requests(time.Hour); got != 0 {
+			t.Errorf("without a type: %d requests", got)
 		}
 		k.Follow([]string{"a"})
 		n.want(t, "a type", values{"a": 4000})
-		n.wrote()
-		<-time.After(time.Hour)
-		if requests, writes := n.wrote(); requests < 14 || requests > 24 || writes != "" {
-			t.Errorf("in an hour: %d requests, writes %q; want one in three to four minutes, and none", requests, writes)
+		requests(0)
+		if got := requests(time.Hour); got < 14 || got > 24 {
+			t.Errorf("in an hour: %d requests; want one in three to four minutes", got)
 		}
 		k.Follow(nil)
 		n.want(t, "without a type again", values{})
-		n.wrote()
-		<-time.After(time.Hour)
-		if requests, _ := n.wrote(); requests != 0 {
-			t.Errorf("without a type again: %d requests", requests)
+		requests(0)
+		if got := requests(time.Hour); got != 0 {
+			t.Errorf("without a type again: %d requests", got)
 		}
 		if text := lines.String(); strings.Count(text, "\n") != 2 {
 			t.Errorf("log %s; want one line for the resource, and one for its removal", text)
@@ -121,12 +93,25 @@ func TestTypes(t *testing.T) {
 	})
 }
 
-// TestOverwritten: a value that somebody overwrites is restored within five minutes, and that is
-// logged.
+// TestTypesAtOnce: a type that is configured while the first removal waits is advertised at once.
+func TestTypesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &aNode{}, &testkit.Buffer{}
+		k, stop := n.advertising(t, fourCPUs(t), lines)
+		defer stop()
+		<-time.After(2 * time.Second)
+		k.Follow([]string{"a"})
+		n.want(t, "a type", values{"a": 4000})
+	})
+}
+
+// TestOverwritten: a value that somebody overwrites is restored within five minutes, and the log
+// says who has overwritten it. One that is removed is restored, too.
 func TestOverwritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{cores: values{"other": 1}}, &testkit.Buffer{}
+		n, lines := &aNode{has: kubeapi.Node{Cores: values{"other": 1}}}, &testkit.Buffer{}
 		_, stop := n.advertising(t, fourCPUs(t), lines, "a", "b")
 		defer stop()
 		want := values{"a": 4000, "b": 4000, "other": 1}
@@ -137,36 +122,34 @@ func TestOverwritten(t *testing.T) {
 			<-time.After(5*time.Minute + look)
 			n.want(t, "overwritten", want)
 		}
-		if text := lines.String(); strings.Count(text, "was overwritten") != 10 || !strings.Contains(text, "found=0 capacity=4000") {
+		n.set(values{"other": 1})
+		<-time.After(5*time.Minute + look)
+		n.want(t, "removed", want)
+		if text := lines.String(); strings.Count(text, "has changed the resource") != 10 || strings.Count(text, "kubelet") != 10 {
 			t.Errorf("log %s", text)
 		}
 	})
 }
 
-// TestNotKept: values that an admission policy takes back are written less and less often, and the
-// log says so once. The condition is written all the same.
+// TestNotKept: values that an admission policy takes back or refuses are applied less and less
+// often, and the log says so once. The condition is written all the same.
 func TestNotKept(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]error{"taken back": nil, "refused": errors.New("a policy says no")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, lines := &aNode{facts: fine(), refused: refused}, &testkit.Buffer{}
-				n.keeps = func(v values) { delete(v, "a") }
-				requests := 0
-				n.at = func() { requests++ }
+				n, lines := &aNode{facts: fine(), refused: map[string]error{kubeapi.CoresManager: refused}}, &testkit.Buffer{}
+				n.keeps = func(n *kubeapi.Node) { delete(n.Cores, "a") }
 				_, stop := n.advertising(t, fourCPUs(t), lines, "a")
 				defer stop()
-				ready(t, n).between("an hour", time.Hour, 16, 40, "True", reasonActive)
-				if _, writes := n.wrote(); refused == nil && (strings.Count(writes, "a=4000") < 4 || strings.Count(writes, "a=4000") > 9) {
-					t.Errorf("writes in an hour: %s", writes)
-				}
+				ready(t, n).between("an hour", time.Hour, 15, 30, "True", reasonActive)
 				if text := lines.String(); strings.Count(text, "policy") != 1 || !strings.Contains(text, coresFailed) {
 					t.Errorf("log %s", text)
 				}
 				n.change(func(n *aNode) { n.facts.Section = "cd" })
 				ready(t, n).between("another section", 2*time.Second, 1, 2, "True", reasonActive)
-				if labels, _ := n.on(); len(labels) != 2 {
+				if labels := n.labels(); len(labels) != 2 {
 					t.Errorf("labels %v; want those of now", labels)
 				}
 			})
@@ -174,20 +157,14 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestNodeStatusRefused: resources are written where a policy refuses labels and conditions.
+// TestNodeStatusRefused: resources are applied where a policy refuses labels and conditions.
 func TestNodeStatusRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, lines := &aNode{facts: fine()}, &testkit.Buffer{}
-		k := n.keeper(fourCPUs(t), "0.1.0", lines)
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			if len(p.Labels) > 0 {
-				return kubeapi.Node{}, errors.New("a policy says no")
-			}
-			return n.patch(ctx, p)
-		}
-		k.Follow([]string{"a"})
-		defer run(t, k.Run)()
+		n.refused = map[string]error{kubeapi.StatusManager: errors.New("a policy says no")}
+		_, stop := n.advertising(t, fourCPUs(t), lines, "a")
+		defer stop()
 		<-time.After(2 * time.Second)
 		n.want(t, "refused", values{"a": 4000})
 		for range 5 {
@@ -205,34 +182,25 @@ func TestNodeStatusRefused(t *testing.T) {
 func TestNodeComesAndGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines, dir := &aNode{err: kubeapi.ErrGone}, &testkit.Buffer{}, fourCPUs(t)
-		k, stop := n.advertising(t, dir, lines, "a")
+		n, lines := &aNode{err: kubeapi.ErrGone}, &testkit.Buffer{}
+		k, stop := n.advertising(t, fourCPUs(t), lines, "a")
 		defer stop()
 		<-time.After(time.Hour)
-		if _, writes := n.wrote(); writes != "" {
-			t.Errorf("without a Node: writes %q", writes)
+		again := func() {
+			n.change(func(n *aNode) { n.err, n.has, n.applied = nil, kubeapi.Node{}, nil })
 		}
-		again := func(uid string) {
-			n.change(func(n *aNode) { n.err, n.made, n.cores, n.ours = nil, uid, nil, nil })
-		}
-		again("1")
+		again()
 		<-time.After(20 * time.Second)
 		n.want(t, "it registers", values{"a": 4000})
-		again("2")
+		again()
 		<-time.After(5*time.Minute + look)
 		n.want(t, "made again", values{"a": 4000})
 		n.change(func(n *aNode) { n.err = kubeapi.ErrGone })
 		k.KubeletStarted()
 		<-time.After(3 * time.Second)
-		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "" || len(w.Seen)+len(w.Cores) > 0 {
-			t.Errorf("without the Node: %+v, %v", w, err)
-		}
-		again("3")
+		again()
 		<-time.After(20 * time.Second)
 		n.want(t, "a kubelet has registered it", values{"a": 4000})
-		if w, err := node.ReadWritten(host.Below(dir)); err != nil || w.Node != "3" || w.Seen["a"] != 4000 {
-			t.Errorf("on another Node: %+v, %v", w, err)
-		}
 		k.KubeletStarted() // it sets the value to zero a moment later
 		<-time.After(time.Second)
 		n.set(values{"a": 0})
@@ -242,8 +210,7 @@ func TestNodeComesAndGoes(t *testing.T) {
 }
 
 // TestTypesRefused: without the right, and without an API server, requests get rare. The cause is
-// logged once, and it works when the cause is gone. A resource that could not be written is not
-// ours. One for which no answer came may be.
+// logged once, and it works when the cause is gone.
 func TestTypesRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -252,6 +219,7 @@ func TestTypesRefused(t *testing.T) {
 		most, least int
 	}{
 		"forbidden":   {kubeapi.ErrForbidden, 1, 16, 4},
+		"a policy":    {errors.New("a policy says no"), 1, 16, 4},
 		"unreachable": {kubeapi.ErrUnreachable, 1, 180, 45},
 		"no client":   {kubeapi.ErrNoClient, 0, 800, 300},
 	} {
@@ -261,11 +229,13 @@ func TestTypesRefused(t *testing.T) {
 				n, lines := &aNode{err: test.err}, &testkit.Buffer{}
 				_, stop := n.advertising(t, fourCPUs(t), lines, "a")
 				defer stop()
-				<-time.After(time.Hour - time.Second)
-				if requests, _ := n.wrote(); requests > test.most || requests < test.least {
-					t.Errorf("%d requests in an hour; want %d to %d", requests, test.least, test.most)
+				<-time.After(settle * 2) // one of labels and the condition, which may be left
+				n.change(func(*aNode) {})
+				<-time.After(time.Hour - 3*settle)
+				if requests := n.change(func(*aNode) {}); requests > 2*test.most || requests < test.least/2 {
+					t.Errorf("%d requests in nearly an hour; want %d to %d", requests, test.least/2, 2*test.most)
 				}
-				if text := lines.String(); strings.Count(text, "\n") != test.lines {
+				if text := lines.String(); strings.Count(text, coresFailed) != test.lines {
 					t.Errorf("log %s; want %d lines", text, test.lines)
 				}
 				n.change(func(n *aNode) { n.err = nil })
@@ -274,44 +244,6 @@ func TestTypesRefused(t *testing.T) {
 			})
 		})
 	}
-	policy := errors.New("a policy says no")
-	for err, ours := range map[error]int{kubeapi.ErrForbidden: 0, kubeapi.ErrCredentials: 0, policy: 0, kubeapi.ErrUnreachable: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			n, lines, dir := &aNode{refused: err}, &testkit.Buffer{}, fourCPUs(t)
-			_, stop := n.advertising(t, dir, lines, "a")
-			defer stop()
-			<-time.After(30 * time.Minute)
-			if w, readErr := node.ReadWritten(host.Below(dir)); readErr != nil || len(w.Cores) != ours {
-				t.Errorf("%v: %+v, %v; want %d written", err, w, readErr, ours)
-			}
-			if text := lines.String(); strings.Count(text, coresFailed) != 1 || strings.Count(text, "\n") != 1 {
-				t.Errorf("%v: log %s; want one line", err, text)
-			}
-		})
-	}
-}
-
-// TestStateFileLater: what was written to the Node while the state file could not be is in the file
-// later.
-func TestStateFileLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, lines, dir := &aNode{}, &testkit.Buffer{}, fourCPUs(t)
-		file := filepath.Join(dir, node.WrittenFile)
-		if err := os.MkdirAll(filepath.Join(file, "in the way"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		_, stop := n.advertising(t, dir, lines, "a")
-		defer stop()
-		n.want(t, "without a file", values{"a": 4000})
-		if err := os.RemoveAll(file); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(2 * heartbeat)
-		if w, err := node.ReadWritten(host.Below(dir)); err != nil || len(w.Cores) != 1 {
-			t.Errorf("%+v, %v; want what is on the Node", w, err)
-		}
-	})
 }
 
 // TestTypesRestart: a restart changes nothing on the Node. A type that was removed meanwhile loses
@@ -319,30 +251,27 @@ func TestStateFileLater(t *testing.T) {
 func TestTypesRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines, dir := &aNode{cores: values{"theirs": 7}}, &testkit.Buffer{}, fourCPUs(t)
+		n, lines, dir := &aNode{has: kubeapi.Node{Cores: values{"theirs": 7}}}, &testkit.Buffer{}, fourCPUs(t)
 		_, stop := n.advertising(t, dir, lines, "a", "b")
 		all := values{"a": 4000, "b": 4000, "theirs": 7}
 		n.want(t, "the first", all)
 		stop()
 		n.want(t, "stopped", all)
-		n.wrote()
 		_, stop = n.advertising(t, dir, lines, "a", "b")
-		<-time.After(settle - time.Second)
-		if requests, _ := n.wrote(); requests != 0 {
-			t.Errorf("%d requests at a restart", requests)
-		}
+		n.want(t, "a restart", all)
 		stop()
-		setOnline(t, dir, "0-1")
 		_, stop = n.advertising(t, dir, lines, "a")
 		n.want(t, "fewer types", values{"a": 4000, "theirs": 7})
 		stop()
 		_, stop = n.advertising(t, dir, lines)
+		<-time.After(2 * settle)
 		n.want(t, "no type at all", values{"theirs": 7})
 		stop()
 	})
 }
 
-// TestCPUs: CPUs that come online count within seconds. A value is not lowered while the node runs.
+// TestCPUs: CPUs that come online count within seconds. A value is not lowered while the
+// program runs.
 func TestCPUs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -361,10 +290,40 @@ func TestCPUs(t *testing.T) {
 		}
 		k.Follow([]string{"a", "b"})
 		<-time.After(10 * time.Minute)
-		n.want(t, "the CPUs are not known", values{"a": 6000})
-		if text := lines.String(); strings.Contains(text, "overwritten") || strings.Count(text, "are not known") != 1 {
+		n.want(t, "the CPUs are not known any more", values{"a": 6000, "b": 6000})
+		if text := lines.String(); strings.Contains(text, "another program") || strings.Count(text, "are not known") != 1 {
 			t.Errorf("log %s", text)
 		}
+	})
+}
+
+// TestTypeRemovedByAll: a type that goes takes its resource along although another program owns it,
+// too: a kubelet that has set it to zero, or whose zero an admission policy has undone.
+func TestTypeRemovedByAll(t *testing.T) {
+	t.Parallel()
+	for _, value := range []int64{0, 4000} {
+		synctest.Test(t, func(t *testing.T) {
+			n, lines := &aNode{}, &testkit.Buffer{}
+			k, stop := n.advertising(t, fourCPUs(t), lines, "a")
+			defer stop()
+			n.want(t, "at first", values{"a": 4000})
+			n.change(func(n *aNode) { n.has.Cores, n.changed = values{"a": value}, map[string]bool{"a": true} })
+			k.Follow(nil)
+			n.want(t, "without a type", values{})
+		})
+	}
+}
+
+// TestCPUsUnknown: without the CPUs of the node nothing is applied, and nothing is removed.
+func TestCPUsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines := &aNode{has: kubeapi.Node{Cores: values{"a": 4000}}}, &testkit.Buffer{}
+		n.applied = map[string]kubeapi.Node{kubeapi.CoresManager: n.has}
+		_, stop := n.advertising(t, t.TempDir(), lines, "a")
+		defer stop()
+		<-time.After(time.Hour)
+		n.want(t, "the CPUs are not known", values{"a": 4000})
 	})
 }
 
@@ -373,7 +332,7 @@ func TestCPUs(t *testing.T) {
 func TestRemoveAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := &aNode{facts: fine(), cores: values{"theirs": 7}}
+		n := &aNode{facts: fine(), has: kubeapi.Node{Cores: values{"theirs": 7}}}
 		lines := &testkit.Buffer{}
 		k, stop := n.advertising(t, fourCPUs(t), lines, "a")
 		<-time.After(time.Minute)
@@ -381,18 +340,18 @@ func TestRemoveAll(t *testing.T) {
 		stop()
 		n.change(func(n *aNode) { n.err = kubeapi.ErrUnreachable })
 		k.Remove(t.Context())
-		if text := lines.String(); !strings.Contains(text, "could not be removed") || !strings.Contains(text, "a.workload.openshift.io/cores") {
+		if text := lines.String(); strings.Count(text, "could not be removed") != 2 || !strings.Contains(text, kubeapi.CoresManager) {
 			t.Errorf("log %s", text)
 		}
 		n.change(func(n *aNode) { n.err = nil })
 		k.Remove(t.Context())
 		n.want(t, "removed", values{"theirs": 7})
-		if labels, conditions := n.left(); labels+conditions > 0 {
-			t.Errorf("%d labels and %d conditions are left", labels, conditions)
+		if labels := n.labels(); len(labels) > 0 || n.ready().Status != "" {
+			t.Errorf("%v and %+v are left", labels, n.ready())
 		}
-		n.wrote()
+		n.change(func(*aNode) {})
 		k.Remove(t.Context())
-		if requests, _ := n.wrote(); requests != 0 {
+		if requests := n.change(func(*aNode) {}); requests != 0 {
 			t.Error("removed again")
 		}
 	})
@@ -402,72 +361,16 @@ func TestRemoveAll(t *testing.T) {
 func TestRemoveRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), cores: values{"theirs": 7}}, &testkit.Buffer{}
+		n, lines := &aNode{facts: fine(), has: kubeapi.Node{Cores: values{"theirs": 7}}}, &testkit.Buffer{}
 		k, stop := n.advertising(t, fourCPUs(t), lines, "a")
 		<-time.After(time.Minute)
 		n.want(t, "at first", values{"a": 4000, "theirs": 7})
 		stop()
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			if len(p.Labels) > 0 {
-				return kubeapi.Node{}, errors.New("a policy says no")
-			}
-			return n.patch(ctx, p)
-		}
+		n.change(func(n *aNode) { n.refused = map[string]error{kubeapi.StatusManager: errors.New("a policy says no")} })
 		k.Remove(t.Context())
 		n.want(t, "removed", values{"theirs": 7})
-		if text := lines.String(); !strings.Contains(text, "could not be removed") {
+		if text := lines.String(); strings.Count(text, "could not be removed") != 1 {
 			t.Errorf("log %s", text)
 		}
 	})
-}
-
-// TestTypesInCluster: resources on an API server. What an earlier boot has written, which no file
-// knows, is removed if its type is gone, and lowered to the CPUs of now.
-func TestTypesInCluster(t *testing.T) {
-	t.Parallel()
-	const a, b, theirs = "a.workload.openshift.io/cores", "b.workload.openshift.io/cores", "theirs.workload.openshift.io/cores"
-	cluster := fakeapi.New(t, httptest.NewServer)
-	client, err := kubeapi.New(cluster.NewKubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := &testkit.Buffer{}
-	started := func(dir string, types ...string) func() {
-		k := new(aNode).keeper(dir, "0.1.0", lines)
-		k.patch = func(ctx context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
-			return client.PatchNode(ctx, fakeapi.Node, p)
-		}
-		k.Follow(types)
-		return run(t, k.Run)
-	}
-	eventually := func(what string, want map[string]string) {
-		t.Helper()
-		for deadline := time.After(30 * time.Second); !maps.Equal(cluster.Capacity(), want); {
-			select {
-			case <-deadline:
-				t.Fatalf("%s: the Node has %v; want %v; log %s", what, cluster.Capacity(), want, lines)
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}
-	cluster.SetNode("1", map[string]string{theirs: "4k"})
-	cluster.Answer(fakeapi.PatchNode, http.StatusForbidden)
-	dir := stateDir(t)
-	setOnline(t, dir, "0-7")
-	stop := started(dir, "a", "b")
-	for !strings.Contains(lines.String(), "patch of nodes/status") {
-		<-time.After(time.Millisecond)
-	}
-	stop()
-	cluster.Answer(fakeapi.PatchNode, 0)
-	stop = started(dir, "a", "b")
-	eventually("before", map[string]string{a: "8k", b: "8k", theirs: "4k"})
-	stop()
-	for _, line := range cluster.Came() {
-		if line != fakeapi.PatchNode {
-			t.Errorf("request %s", line)
-		}
-	}
-	defer started(fourCPUs(t), "a")()
-	eventually("after a boot", map[string]string{a: "4k", theirs: "4k"})
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,11 +71,11 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, lines := &fleet{begin: time.Now()}, &testkit.Buffer{}
-		none := filepath.Join(t.TempDir(), "none") // state files of so many would take most of the time
-		for range monitors {                       // they are booted at once, as after a power failure
+		dir := t.TempDir()
+		for range monitors { // they are booted at once, as after a power failure
 			n := &aNode{facts: fine(), at: f.count}
 			f.nodes = append(f.nodes, n)
-			k := n.keeper(none, "0.1.0", lines)
+			k := n.keeper(dir, "0.1.0", lines)
 			k.look = 5 * look // there are many
 			defer run(t, k.Run)()
 		}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -15,32 +14,30 @@ import (
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node"
-	"node-partition.io/node-partition/internal/partition"
 )
 
 const (
 	// look is the interval between two readings of the facts, and heartbeat the mean interval between
 	// two writes without a change, as for the kubelet's conditions (nodeStatusReportFrequency) and in
-	// node-problem-detector. repair is the mean with resources: what others overwrite is written again
+	// node-problem-detector. repair is the mean for resources: what others overwrite is applied again
 	// within five minutes.
 	look      = time.Second
 	heartbeat = 5 * time.Minute
 	repair    = heartbeat * 2 / 3
 	// settle is the time for which a readiness that is not True has to last before it is written.
 	settle = time.Minute
+	// lastTimeout bounds the last write, and each of the two removals at the end.
+	lastTimeout = 5 * time.Second
 	// patience is the time for which a Node may not exist before that is logged: its kubelet starts
 	// after this program.
 	patience = 2 * time.Minute
-	// lastTimeout bounds the last write, and the removal at the end.
-	lastTimeout = 5 * time.Second
 )
 
 // KeeperOptions holds what a Keeper needs. All fields are needed, but Facts.
 type KeeperOptions struct {
 	API API
-	// Node has the CPUs that count, and the state file.
-	Node host.Node
+	// Root has the CPUs that count.
+	Root host.Root
 	// Facts returns what the labels and the readiness follow from, and false if no partition is
 	// switched on. Then the Node has neither. It is nil if they are not asked for.
 	Facts func() (Facts, bool)
@@ -48,8 +45,10 @@ type KeeperOptions struct {
 	Stopping func(context.Context) bool
 	// Version of the program.
 	Version string
-	// Boot is the kernel's ID of the boot, empty if it is not known.
-	Boot string
+	// Boot is the kernel's ID of the boot, empty if it is not known. JustBooted means that the node
+	// was booted minutes ago.
+	Boot       string
+	JustBooted bool
 	Log  *slog.Logger
 	// Count is called after each attempt to write labels and the condition.
 	Count func(written bool)
@@ -57,25 +56,19 @@ type KeeperOptions struct {
 
 // Keeper keeps what this program has on the Node of this node: the labels and the condition
 // SystemPartitionReady, and the extended resources of workload types. Each of the two is asked for
-// by itself.
+// by itself, and is applied by a manager of fields of its own.
 //
-// It writes them with one patch when they change, and a heartbeat every five minutes on average.
-// The answer is the Node, and shows what others have overwritten. The times of the heartbeats are
-// drawn, so that the nodes of a cluster do not come at once after an outage of its API server. It
-// does not read the Node besides: without a change a node has one request in five minutes. A
-// readiness that is worse has to last for a minute before it is written, because others make taints
-// of it: a restart of this program, of the runtime or of a pod changes nothing.
+// It applies them when they change, and with a heartbeat every five minutes on average, which
+// repairs what others have changed. The times of the heartbeats are drawn, so that the nodes of a
+// cluster do not come at once after an outage of its API server. A readiness that is worse has to
+// last for a minute before it is written, because others make taints of it: a restart of this
+// program, of the runtime or of a pod changes nothing.
 //
-// The scheduler places pods by the resources that request CPU time of a type. Their capacity is all
-// CPUs of the node, whatever CPUs the partition has: the pods share them by weight, and more may be
-// requested than there are.
-//
-// After a boot the Node still has the last values of the former boot, and is written at once. The
-// state file is on a tmpfs, so its lack shows that. With it a restart continues where the run
-// before has ended. What is not asked for any more is removed, if this program has written it last.
+// No file says what is ours: the API server knows what a manager has applied, and removes what it
+// does not apply any more. So each start applies both, also where nothing is asked for.
 type Keeper struct {
 	options KeeperOptions
-	patch   func(context.Context, kubeapi.NodePatch) (kubeapi.Node, error)
+	client  nodeClient
 	look    time.Duration
 	tried   atomic.Bool
 	changed chan struct{} // has an element after Follow and KubeletStarted
@@ -84,71 +77,63 @@ type Keeper struct {
 	follows   []string // the types that are to be advertised
 	again     bool     // the Node may be made again
 
-	mu      sync.Mutex // held while the Node is written
-	ended   bool       // no write may follow the removal
-	types   []string   // of follows
-	written node.Written
-	unsaved bool // its file could not be written
-	looked  bool // what of the Node is ours is known
-	left    bool // an earlier run of this boot has written something that is not asked for any more
-	clears  bool // an earlier run may have
-
-	begin time.Time // of Run
+	mu     sync.Mutex // held while the Node is written
+	ended  bool       // no write may follow the removal
+	types  []string   // of follows
+	milli  int64      // the thousandths of a CPU that each type has
+	begin  time.Time  // of Run
+	looked bool       // the readiness that the Node had at the start is known
 	// differs is the time since which the readiness differs from the last value; zero if it does not.
 	differs time.Time
-	beat    time.Time     // the next heartbeat
-	pause   time.Duration // the mean time to the next heartbeat
-	marks   attempts      // to write labels and the condition
-	cores   attempts      // to write resources
+	status  fields // labels and the condition
+	cores   fields // resources
 }
 
-// attempts has what is known of attempts that have failed.
-type attempts struct {
-	next  time.Time
-	retry kubeapi.Retry
-	said  Saying
+// nodeClient has the requests about the Node of this node.
+type nodeClient interface {
+	look(context.Context) (kubeapi.Node, error)
+	apply(ctx context.Context, manager string, n kubeapi.Node, force bool) (kubeapi.Node, error)
+	remove(ctx context.Context, labels, kinds []string) (kubeapi.Node, error)
 }
 
-// may reports whether it is time for the next one.
-func (a *attempts) may(now time.Time) bool { return !now.Before(a.next) }
-
-// note notes the result of one.
-func (a *attempts) note(err error, now time.Time) {
-	if err == nil {
-		a.next, a.retry = time.Time{}, kubeapi.Retry{}
-		return
-	}
-	a.next = now.Add(a.retry.After(err))
-}
-
-// NewKeeper returns a Keeper that knows what was written before the last restart. It writes nothing
-// before Run.
+// NewKeeper returns a Keeper that writes nothing before Run.
 func NewKeeper(o KeeperOptions) *Keeper {
-	k := &Keeper{options: o, look: look, pause: heartbeat, changed: make(chan struct{}, 1)}
-	k.patch = func(ctx context.Context, p kubeapi.NodePatch) (n kubeapi.Node, err error) {
-		err = o.API.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
-			n, err = client.PatchNode(ctx, node, p)
-			return err
-		})
-		return n, err
+	return &Keeper{
+		options: o, client: clientOf{o.API}, look: look, changed: make(chan struct{}, 1), looked: o.Facts == nil,
+		status: fields{manager: kubeapi.StatusManager, failed: statusFailed, interval: heartbeat, pause: heartbeat},
+		cores:  fields{manager: kubeapi.CoresManager, failed: coresFailed, interval: repair, pause: repair},
 	}
-	var err error
-	if k.written, err = node.ReadWritten(o.Node); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			o.Log.Warn("what this program has written to the Node is not known before the API server answers", "error", err)
-		}
-		// The node was booted, or the file is of no use.
-		k.written = node.Written{
-			Labels:     map[string]string{partition.VersionLabel: "", partition.SectionLabel: ""},
-			Conditions: map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {}},
-		}
-	}
-	_, isReady := k.written.Conditions[kubeapi.Ready]
-	k.clears = o.Facts == nil && (isReady || len(k.written.Labels) > 0)
-	k.left = k.clears && err == nil
-	//guard: a label of another program is not removed with an option
-	k.looked = !k.clears && k.written.Node != ""
-	return k
+}
+
+// clientOf is a nodeClient.
+type clientOf struct{ API }
+
+func (c clientOf) look(ctx context.Context) (kubeapi.Node, error) {
+	return c.node(ctx, func(ctx context.Context, client *kubeapi.Client, node string) (kubeapi.Node, error) {
+		return client.LookAtNode(ctx, node)
+	})
+}
+
+func (c clientOf) apply(ctx context.Context, manager string, want kubeapi.Node, force bool) (kubeapi.Node, error) {
+	return c.node(ctx, func(ctx context.Context, client *kubeapi.Client, node string) (kubeapi.Node, error) {
+		return client.ApplyNode(ctx, node, manager, want, force)
+	})
+}
+
+func (c clientOf) remove(ctx context.Context, labels, kinds []string) (kubeapi.Node, error) {
+	return c.node(ctx, func(ctx context.Context, client *kubeapi.Client, node string) (kubeapi.Node, error) {
+		return client.RemoveFromNode(ctx, node, labels, kinds)
+	})
+}
+
+func (c clientOf) node(
+	ctx context.Context, ask func(context.Context, *kubeapi.Client, string) (kubeapi.Node, error),
+) (n kubeapi.Node, err error) {
+	err = c.Try(ctx, func(ctx context.Context, client *kubeapi.Client, node string) error {
+		n, err = ask(ctx, client, node)
+		return err
+	})
+	return n, err
 }
 
 // Tried reports whether Run has replaced a value of the former boot, or has tried to.
@@ -182,21 +167,23 @@ func (k *Keeper) wake() {
 func (k *Keeper) follow(now time.Time) {
 	k.following.Lock()
 	defer k.following.Unlock()
-	k.types = k.follows
-	if k.again && len(k.types) > 0 {
-		k.beat, k.pause = now, look // and again, less and less often: it may take its time
+	if !slices.Equal(k.types, k.follows) {
+		k.types, k.cores.next = k.follows, time.Time{}
+	}
+	if k.again {
+		for _, f := range k.both() {
+			f.beat, f.pause = now, look // and again, less and less often: it may take its time
+		}
 	}
 	k.again = false
 }
 
 // Run keeps what is asked for until ctx ends. It leaves it in place then, unless the node is being
-// shut down: the condition is Unknown then. It removes what an earlier run has written and is not
-// asked for any more.
+// shut down: the condition is Unknown then.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.start(time.Now())
 	for ctx.Err() == nil {
 		k.step(ctx, time.Now())
-		k.tried.Store(true)
 		select {
 		case <-ctx.Done():
 		case <-k.changed:
@@ -212,33 +199,43 @@ func (k *Keeper) start(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.begin = now
-	k.beat = now.Add(settle + rand.N(settle))
-	if k.follow(now); !k.isRequested() && !k.left {
-		k.marks.next = now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
+	k.follow(now)
+	if !k.options.JustBooted {
+		return
 	}
-}
-
-// isRequested reports whether anything is asked for.
-func (k *Keeper) isRequested() bool {
-	return k.options.Facts != nil || len(k.types) > 0
+	removal := now.Add(settle/2 + rand.N(settle)) // a cluster may boot at once
+	if k.options.Facts == nil {
+		k.status.next = removal
+	}
+	if len(k.types) == 0 {
+		k.cores.next = removal
+	}
 }
 
 // next returns a channel that tells when to step again. It is nil if there is nothing to write, and
-// nothing to remove. A removal has nothing to look at before its next attempt: a node without a
-// kubeconfig makes one each ten seconds, for ever.
+// nothing to remove.
 func (k *Keeper) next() <-chan time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.isRequested():
+	if k.options.Facts != nil || len(k.types) > 0 {
 		return time.After(k.look)
-	case k.looked && k.written.IsEmpty() && !k.unsaved:
+	}
+	var waits []time.Duration
+	for _, f := range k.both() {
+		if !f.isRemoved() {
+			waits = append(waits, time.Until(f.next))
+		}
+	}
+	if len(waits) == 0 {
 		return nil
 	}
-	return time.After(max(k.look, min(time.Until(k.marks.next), time.Until(k.cores.next))))
+	return time.After(max(k.look, slices.Min(waits)))
 }
 
-// step compares what is to be on the Node with the last values, and writes what differs.
+// both returns the two kinds of fields.
+func (k *Keeper) both() []*fields { return []*fields{&k.status, &k.cores} }
+
+// step compares what is to be on the Node with the last values, and applies what differs.
 func (k *Keeper) step(ctx context.Context, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,63 +244,123 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 		return
 	}
 	k.follow(now)
-	want := k.wanted(now)
-	//guard: nothing is tried each second while the API server is away
-	writes := k.marks.may(now) && k.isDue(want, now)
-	if !writes && (!k.cores.may(now) || !k.lacks(now)) {
-		return
+	want := k.wantedStatus(now)
+	if !want.IsEmpty() && !k.looked {
+		k.lookFirst(ctx, now)
+		want = k.wantedStatus(now)
 	}
-	n, err := k.put(ctx, want, writes, now)
-	if writes {
-		k.tellNodeStatus(ctx, want, err, now)
+	if want.IsEmpty() || k.looked {
+		k.keep(ctx, &k.status, want, now)
 	}
-	switch {
-	case err == nil && k.cores.may(now):
-		err = k.putCores(ctx, n)
-	case err == nil:
-		return
-	case writes:
-		//guard: labels and conditions that are refused hold up no resource
-		if want.IsEmpty() || errors.Is(err, kubeapi.ErrUnreachable) || errors.Is(err, kubeapi.ErrGone) {
-			k.cores.next = k.marks.next // an attempt for them would fail in the same way
-		}
-		return
+	k.tried.Store(true)
+	if want, ok := k.wantedCores(); ok {
+		k.keep(ctx, &k.cores, want, now)
 	}
-	k.cores.note(err, now)
-	k.complain(ctx, &k.cores, err, now, coresFailed)
 }
 
-// tellNodeStatus notes the result of a write, and says what has failed.
-func (k *Keeper) tellNodeStatus(ctx context.Context, want node.Written, err error, now time.Time) {
-	what := "the labels and the condition of the Node could not be written, trying again"
+// lookFirst reads the readiness that an earlier run of this boot has written. After a boot the Node
+// has the value of the former boot, which counts as none.
+func (k *Keeper) lookFirst(ctx context.Context, now time.Time) {
+	if now.Before(k.status.next) {
+		return
+	}
+	n, err := k.client.look(ctx)
+	if isNobody(err) || errors.Is(err, kubeapi.ErrUnreachable) {
+		k.complain(ctx, &k.status, err, now)
+		k.options.Count(false)
+		return
+	}
+	k.looked = true // whatever else it is: it may be allowed to apply
+	//guard: after a boot the condition is written at once, whatever it is
+	if k.isOfBoot(n.Ready) {
+		k.status.last, k.status.known = kubeapi.Node{Labels: n.Labels, Ready: n.Ready}, true
+		k.status.beat = now.Add(settle + rand.N(settle))
+	}
+}
+
+// keep applies fields if they are due.
+func (k *Keeper) keep(ctx context.Context, f *fields, want kubeapi.Node, now time.Time) {
+	if !f.isDue(want, now) {
+		return
+	}
+	stamp(want.Ready, f.last.Ready, now)
+	err := f.send(ctx, k.client, k.options.Log, want)
 	switch {
-	case !want.IsEmpty():
-	case len(k.types) > 0:
-		what = coresFailed
-	default:
-		what = "the labels and the condition of the Node could not be removed, trying again"
-		forbidden := errors.Is(err, kubeapi.ErrForbidden) && !k.isRequested()
-		//guard: a Node that is gone has nothing to remove
-		if errors.Is(err, kubeapi.ErrGone) || forbidden {
-			if forbidden && k.left {
-				k.warnLeft(err)
-			}
-			k.looked, err = true, nil
-			k.store(node.Written{})
+	//guard: a Node that is gone has nothing to remove
+	case want.IsEmpty() && errors.Is(err, kubeapi.ErrGone):
+		err = nil
+	case want.IsEmpty() && f.last.IsEmpty() && errors.Is(err, kubeapi.ErrForbidden):
+		k.options.Log.Info("what an earlier run may have written to the Node stays: it may not be removed", "fields of", f.manager, "error", err)
+		err = nil
+	}
+	if err == nil {
+		f.applied(k.options.Log, want, now)
+	} else {
+		f.known = false // it may have been applied, and its answer lost
+		k.complain(ctx, f, err, now)
+		if want.IsEmpty() && errors.Is(err, kubeapi.ErrNoClient) {
+			f.next = now.Add(settle) // most nodes without a kubeconfig never have one
 		}
 	}
-	k.marks.note(err, now)
-	k.complain(ctx, &k.marks, err, now, what)
-	if !want.IsEmpty() {
+	if f == &k.status && !want.IsEmpty() {
 		k.options.Count(err == nil) // after the line: who waits for it finds the cause in the log
 	}
 }
 
-// complain logs why an attempt has failed.
-func (k *Keeper) complain(ctx context.Context, a *attempts, err error, now time.Time, what string) {
+// isNobody reports whether an error means that there is no Node.
+func isNobody(err error) bool {
+	return errors.Is(err, kubeapi.ErrGone) || errors.Is(err, kubeapi.ErrNoClient)
+}
+
+// complain notes an attempt that has failed, and logs why.
+func (k *Keeper) complain(ctx context.Context, f *fields, err error, now time.Time) {
+	f.next = now.Add(f.retry.After(err))
 	//guard: a Node that its kubelet registers later is not in the log
-	if err == nil || ctx.Err() != nil || errors.Is(err, kubeapi.ErrGone) && now.Sub(k.begin) < patience {
+	if ctx.Err() == nil && (!errors.Is(err, kubeapi.ErrGone) || now.Sub(k.begin) >= patience) {
+		f.said.Warn(k.options.Log, err, f.failed)
+	}
+}
+
+// farewell makes the condition Unknown if the node is being shut down. While the node is off, and
+// after a boot without a partition, no program writes it.
+func (k *Keeper) farewell(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+	defer cancel()
+	now := time.Now()
+	want := k.wantedStatus(now)
+	//guard: a plain stop of the monitor leaves the condition as it is
+	//guard: a shutdown writes nothing after the removal at the end
+	if k.ended || want.Ready == nil || !k.options.Stopping(ctx) {
 		return
 	}
-	a.said.Warn(k.options.Log, err, what)
+	want.Ready = k.ofBoot(condition(v1.ConditionUnknown, reasonStopping, "the node is being shut down"))
+	k.status.next = time.Time{}
+	k.keep(ctx, &k.status, want, now)
+}
+
+// Remove removes what is on the Node, because the partitions are switched off and this program
+// ends. Nothing is written after that.
+func (k *Keeper) Remove(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ended = true
+	for _, f := range k.both() {
+		if f.isRemoved() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+		err := f.send(ctx, k.client, k.options.Log, kubeapi.Node{})
+		cancel()
+		switch {
+		case err == nil, isNobody(err):
+			f.applied(k.options.Log, kubeapi.Node{}, time.Now())
+		default:
+			k.options.Log.Warn(
+				"the labels, the condition or the resources of the Node could not be removed; remove them with kubectl",
+				"fields of", f.manager, "error", err,
+			)
+		}
+	}
 }

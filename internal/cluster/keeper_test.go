@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +14,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"node-partition.io/node-partition/internal/host"
 	"node-partition.io/node-partition/internal/kubeapi"
-	"node-partition.io/node-partition/internal/node"
 	"node-partition.io/node-partition/internal/partition"
 	"node-partition.io/node-partition/tests/testkit"
 )
@@ -79,79 +78,115 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// aNode is a Node in memory, and the facts about it.
+// aNode is a Node in memory, and the facts about it. It follows the rules of server-side apply.
 type aNode struct {
 	mu       sync.Mutex
 	facts    *Facts // nil without the option
 	off      bool
 	stopping bool
-	err      error // of each request
-	labels   map[string]string
-	has      map[v1.NodeConditionType]v1.NodeCondition
-	sets     int
-	at       func() // called at each request
-	others   bool   // the labels are of another program
 
-	lost    bool   // the answers, and not what was written
-	made    string // is the UID of another Node of the name
-	cores   values
-	ours    map[string]bool // the cores that this program has written last
-	refused error           // of each write of cores
-	keeps   func(values)    // changes what is written of cores
-	writes  []string        // of cores
+	err     error            // of each request
+	refused map[string]error // of each application by a manager
+	lost    bool             // the answers, and not what was applied
+	keeps   func(*kubeapi.Node)
+	at      func() // called at each request
+	sets    int    // applications
+	looks   int
+
+	has     kubeapi.Node
+	applied map[string]kubeapi.Node // by manager
+	changed map[string]bool         // types whose value another program has changed
 }
 
-func (n *aNode) patch(_ context.Context, p kubeapi.NodePatch) (kubeapi.Node, error) {
+func (n *aNode) remove(_ context.Context, labels, kinds []string) (kubeapi.Node, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range labels {
+		delete(n.has.Labels, name)
+	}
+	for _, kind := range kinds {
+		delete(n.has.Cores, kind)
+	}
+	return n.has, n.err
+}
+
+func (n *aNode) look(context.Context) (kubeapi.Node, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.looks++
+	return n.has, n.err
+}
+
+func (n *aNode) apply(_ context.Context, manager string, want kubeapi.Node, force bool) (kubeapi.Node, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sets++
 	if n.at != nil {
 		n.at()
 	}
-	uid := cmp.Or(n.made, "1")
-	switch {
-	case n.err != nil:
-		return kubeapi.Node{}, n.err
-	case p.UID != "" && p.UID != uid:
-		return kubeapi.Node{}, kubeapi.ErrGone
-	case len(p.Cores) > 0 && n.refused != nil:
-		return kubeapi.Node{}, n.refused
+	if err := cmp.Or(n.err, n.refused[manager]); err != nil {
+		return kubeapi.Node{}, err
 	}
-	n.patchCores(p.Cores)
-	if n.has == nil {
-		n.has = map[v1.NodeConditionType]v1.NodeCondition{}
-	}
-	if n.labels == nil {
-		n.labels = map[string]string{}
-	}
-	for name, value := range p.Labels {
-		if delete(n.labels, name); value != nil {
-			n.labels[name] = *value
+	for kind, value := range want.Cores {
+		if n.changed[kind] && n.has.Cores[kind] != value && !force {
+			return kubeapi.Node{}, fmt.Errorf("API server: %w", apierrors.NewApplyConflict([]metav1.StatusCause{
+				{Type: metav1.CauseTypeFieldManagerConflict, Message: "conflict with \"kubelet\""},
+			}, "conflict with \"kubelet\""))
 		}
 	}
-	for kind, c := range p.Conditions {
-		if delete(n.has, kind); c != nil {
-			n.has[kind] = *c
+	now := kubeapi.Node{Labels: map[string]string{}, Ready: n.has.Ready, Cores: map[string]int64{}}
+	maps.Copy(now.Labels, n.has.Labels)
+	maps.Copy(now.Cores, n.has.Cores)
+	before := n.applied[manager]
+	for name := range before.Labels {
+		delete(now.Labels, name)
+	}
+	for kind := range before.Cores {
+		if !n.changed[kind] {
+			delete(now.Cores, kind)
 		}
+	}
+	if before.Ready != nil {
+		now.Ready = nil
+	}
+	maps.Copy(now.Labels, want.Labels)
+	for kind, value := range want.Cores {
+		if now.Cores[kind] != value {
+			delete(n.changed, kind)
+		}
+		now.Cores[kind] = value
+	}
+	if want.Ready != nil {
+		now.Ready = want.Ready
+	}
+	if n.applied == nil {
+		n.applied = map[string]kubeapi.Node{}
+	}
+	n.applied[manager], n.has = want, now
+	if n.keeps != nil {
+		n.keeps(&n.has)
 	}
 	if n.lost {
 		return kubeapi.Node{}, unreachable()
 	}
-	answer := kubeapi.Node{
-		UID: uid, Labels: map[string]string{}, Conditions: maps.Clone(n.has), Cores: maps.Clone(n.cores),
-		Ours: slices.Sorted(maps.Keys(n.ours)),
-	}
-	if !n.others {
-		maps.Copy(answer.Labels, n.labels)
-	}
-	return answer, nil
+	return n.has, nil
 }
 
-// on returns what is on the Node.
-func (n *aNode) on() (labels map[string]string, conditions map[v1.NodeConditionType]v1.NodeCondition) {
+// ready returns the condition on the Node, the zero value without one.
+func (n *aNode) ready() v1.NodeCondition {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return maps.Clone(n.labels), maps.Clone(n.has)
+	if n.has.Ready == nil {
+		return v1.NodeCondition{}
+	}
+	return *n.has.Ready
+}
+
+// labels returns the labels on the Node.
+func (n *aNode) labels() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.has.Labels)
 }
 
 // change changes the node, and returns what was written before that.
@@ -163,7 +198,8 @@ func (n *aNode) change(f func(*aNode)) (sets int) {
 	return sets
 }
 
-// keeper returns a Keeper for n, with its state in a folder. Without facts it keeps no readiness.
+// keeper returns a Keeper for n, whose CPUs are those of a folder. Without facts it keeps no
+// readiness.
 func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -173,7 +209,7 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 			defer n.mu.Unlock()
 			return n.stopping
 		},
-		Version: version, Boot: "b1", Node: host.Below(dir), Log: log.Logger(),
+		Version: version, Boot: "b1", JustBooted: true, Root: host.Root(dir), Log: log.Logger(),
 		Count: func(bool) {},
 	}
 	if n.facts != nil {
@@ -184,18 +220,8 @@ func (n *aNode) keeper(dir, version string, log *testkit.Buffer) *Keeper {
 		}
 	}
 	k := NewKeeper(o)
-	k.patch = n.patch
+	k.client = n
 	return k
-}
-
-// stateDir returns the root of a node whose state can be written.
-func stateDir(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Dir(host.Below(root).Path(node.WrittenFile)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return root
 }
 
 // run runs f in the background, and returns what ends it.
@@ -228,21 +254,17 @@ func (e expect) between(what string, d time.Duration, least, most int, want v1.C
 	e.Helper()
 	<-time.After(d)
 	synctest.Wait()
-	e.n.mu.Lock()
-	defer e.n.mu.Unlock()
-	if e.n.sets < least || e.n.sets > most {
-		e.Errorf("%s: %d writes; want %d to %d", what, e.n.sets, least, most)
-	}
-	e.n.sets = 0
-	if c := e.n.has[kubeapi.Ready]; c.Status != want || c.Reason != reason {
+	if c := e.n.ready(); c.Status != want || c.Reason != reason {
 		e.Errorf("%s: %+v; want %s, %s", what, c, want, reason)
+	}
+	if sets := e.n.change(func(*aNode) {}); sets < least || sets > most {
+		e.Errorf("%s: %d writes; want %d to %d", what, sets, least, most)
 	}
 }
 
-func ready(t *testing.T, n *aNode) expect       { t.Helper(); return expect{t, n} }
-func fine() *Facts                              { return &Facts{Passed: true} }
-func unreachable() error                        { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
-func (n *aNode) left() (labels, conditions int) { l, c := n.on(); return len(l), len(c) }
+func ready(t *testing.T, n *aNode) expect { t.Helper(); return expect{t, n} }
+func fine() *Facts                        { return &Facts{Passed: true} }
+func unreachable() error                  { return fmt.Errorf("%w: refused", kubeapi.ErrUnreachable) }
 
 // TestRun: a value is written at once after a boot, then when it is True, and after a minute when
 // it is worse or says something else. There is a heartbeat. A restart changes nothing, and a
@@ -250,21 +272,22 @@ func (n *aNode) left() (labels, conditions int) { l, c := n.on(); return len(l),
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: &Facts{Section: strings.Repeat("ab", 32)}}, stateDir(t), &testkit.Buffer{}
+		n, dir, lines := &aNode{facts: &Facts{Section: strings.Repeat("ab", 32)}}, t.TempDir(), &testkit.Buffer{}
 		want := ready(t, n)
 		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
 		want.after("the first", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		want.after("a pass", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		labels, conditions := n.on()
-		if labels[partition.VersionLabel] != "0.1.0" || labels[partition.SectionLabel] != "abababababab" || len(conditions) != 1 ||
-			!strings.HasSuffix(conditions[kubeapi.Ready].Message, "; boot b1") {
-			t.Errorf("%v, %+v", labels, conditions)
+		labels := n.labels()
+		if labels[partition.VersionLabel] != "0.1.0" || labels[partition.SectionLabel] != "abababababab" ||
+			!strings.HasSuffix(n.ready().Message, "; boot b1") {
+			t.Errorf("%v, %+v", labels, n.ready())
 		}
-		since := conditions[kubeapi.Ready].LastTransitionTime
+		since := n.ready().LastTransitionTime
+		<-time.After(2 * settle) // what an earlier run may have applied of resources is removed
+		n.change(func(*aNode) {})
 		want.between("heartbeats", 10*time.Hour, 110, 130, v1.ConditionTrue, reasonActive)
-		_, conditions = n.on()
-		if got := conditions[kubeapi.Ready]; !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > 2*heartbeat {
+		if got := n.ready(); !got.LastTransitionTime.Equal(&since) || time.Since(got.LastHeartbeatTime.Time) > 2*heartbeat {
 			t.Errorf("%+v; want the transition at %s and a heartbeat", got, since)
 		}
 		n.change(func(n *aNode) { n.facts.Misplaced = 1 })
@@ -275,16 +298,15 @@ func TestRun(t *testing.T) {
 		want.between("another one", 50*time.Second, 0, 1, v1.ConditionTrue, reasonActive)
 		want.between("and it stays", 15*time.Second, 1, 2, v1.ConditionFalse, reasonMisplaced)
 		n.change(func(n *aNode) { n.facts.Misplaced = 50 })
-		want.after("more of them", 70*time.Second, 1, v1.ConditionFalse, reasonMisplaced)
-		if _, conditions = n.on(); !strings.Contains(conditions[kubeapi.Ready].Message, "belong: 50;") {
-			t.Errorf("%+v; want the number of now", conditions)
+		want.between("more of them", 70*time.Second, 1, 2, v1.ConditionFalse, reasonMisplaced)
+		if got := n.ready(); !strings.Contains(got.Message, "belong: 50;") {
+			t.Errorf("%+v; want the number of now", got)
 		}
 		n.change(func(n *aNode) { n.facts.Misplaced = 0 })
 		want.after("placed", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
 		n.change(func(n *aNode) { n.facts.Section = "cd" })
 		want.after("another section", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		_, conditions = n.on()
-		since = conditions[kubeapi.Ready].LastTransitionTime
+		since = n.ready().LastTransitionTime
 		stop()
 		want.after("it is stopped", time.Hour, 0, v1.ConditionTrue, reasonActive)
 
@@ -295,16 +317,22 @@ func TestRun(t *testing.T) {
 		n.change(func(n *aNode) { n.facts.Passed = true })
 		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
 		want.after("another version", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
-		if labels, conditions = n.on(); labels[partition.VersionLabel] != "0.2.0" || labels[partition.SectionLabel] != "cd" ||
-			conditions[kubeapi.Ready].LastTransitionTime.Unix() != since.Unix() {
-			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, conditions, since)
+		if labels = n.labels(); labels[partition.VersionLabel] != "0.2.0" || labels[partition.SectionLabel] != "cd" ||
+			n.ready().LastTransitionTime.Unix() != since.Unix() {
+			t.Errorf("%v, %+v; want the present version, and the transition at %s", labels, n.ready(), since)
 		}
 		n.change(func(n *aNode) { n.stopping = true })
 		stop()
 		want.after("a shutdown", time.Second, 1, v1.ConditionUnknown, reasonStopping)
 
-		n.change(func(n *aNode) { n.stopping, n.facts.Passed = false, false })
-		stop = run(t, n.keeper(stateDir(t), "0.2.0", lines).Run)
+		n.change(func(n *aNode) { n.stopping, n.facts.Passed = false, true })
+		stop = run(t, n.keeper(dir, "0.2.0", lines).Run)
+		want.after("started again", time.Second/2, 1, v1.ConditionTrue, reasonActive)
+		stop()
+		n.change(func(n *aNode) { n.facts.Passed = false })
+		k := n.keeper(dir, "0.2.0", lines)
+		k.options.Boot = "b2"
+		stop = run(t, k.Run)
 		want.after("a boot", time.Second/2, 1, v1.ConditionUnknown, reasonStarting)
 		stop()
 		if text := lines.String(); text != "" {
@@ -314,19 +342,19 @@ func TestRun(t *testing.T) {
 }
 
 // TestOff: nothing is on the Node while no partition is switched on. It is removed also if a
-// former boot has written it. After Remove nothing is written.
+// former boot has applied it. After Remove nothing is written.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine(), off: true}, stateDir(t), &testkit.Buffer{}
-		n.labels = map[string]string{partition.VersionLabel: "0.0.1", partition.SectionLabel: "ab"}
-		n.has = map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
+		former := kubeapi.Node{Labels: map[string]string{partition.VersionLabel: "0.0.1"}, Ready: &v1.NodeCondition{Status: v1.ConditionTrue}}
+		n, lines := &aNode{facts: fine(), off: true, has: former}, &testkit.Buffer{}
+		n.applied = map[string]kubeapi.Node{kubeapi.StatusManager: former}
 		want := ready(t, n)
-		k := n.keeper(dir, "0.1.0", lines)
+		k := n.keeper(t.TempDir(), "0.1.0", lines)
 		stop := run(t, k.Run)
-		want.after("of a former boot", time.Minute, 2, "", "")
-		if labels, _ := n.left(); labels > 0 {
-			t.Errorf("%d labels are left", labels)
+		want.after("of a former boot", 2*settle, 2, "", "") // and the resources
+		if labels := n.labels(); len(labels) > 0 {
+			t.Errorf("%v are left", labels)
 		}
 		n.change(func(n *aNode) { n.off = false })
 		want.after("switched on", 2*time.Second, 1, v1.ConditionTrue, reasonActive)
@@ -334,7 +362,7 @@ func TestOff(t *testing.T) {
 		want.between("the API server is away", time.Minute, 4, 20, v1.ConditionTrue, reasonActive)
 		n.change(func(n *aNode) { n.err = nil })
 		want.between("it is back", 2*time.Minute, 1, 2, "", "")
-		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be removed, trying again") {
+		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, statusFailed) {
 			t.Errorf("log %s; want one line", text)
 		}
 		n.change(func(n *aNode) { n.off = false })
@@ -349,132 +377,130 @@ func TestOff(t *testing.T) {
 }
 
 // TestAway: while a Node does not exist the pauses are short and differ, and the log has one line.
-// A Node that its kubelet has not registered yet has none. What may have been written is known to
-// the next start.
+// A Node that its kubelet has not registered yet has none.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, stateDir(t), &testkit.Buffer{}
-		k := n.keeper(dir, "0.1.0", lines)
-		stop := run(t, k.Run)
+		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: no node", kubeapi.ErrGone)}, &testkit.Buffer{}
+		k := n.keeper(t.TempDir(), "0.1.0", lines)
+		defer run(t, k.Run)()
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if sets := n.change(func(*aNode) {}); sets < 5 || sets > 30 || lines.String() != "" || !k.Tried() {
-			t.Errorf("%d writes, tried %t, log %s", sets, k.Tried(), lines)
+		if n.change(func(*aNode) {}); n.looks < 5 || n.looks > 30 || lines.String() != "" || !k.Tried() {
+			t.Errorf("%d requests, tried %t, log %s", n.looks, k.Tried(), lines)
 		}
 		<-time.After(2 * time.Minute)
-		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "could not be written, trying again") {
+		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, statusFailed) {
 			t.Errorf("log %s; want one line", text)
 		}
-		stop()
-		if k = n.keeper(dir, "0.1.0", lines); k.written.IsEmpty() || k.written.Conditions[kubeapi.Ready].Status != "" {
-			t.Errorf("%+v; want that something may be there", k.written)
-		}
+		n.change(func(n *aNode) { n.err = nil })
+		ready(t, n).between("it registers", 20*time.Second, 1, 2, v1.ConditionTrue, reasonActive)
 	})
 }
 
-// TestAnswerLost: what was written without an answer is removed when it is not asked for any more.
+// TestAnswerLost: what was applied without an answer is removed when it is not wanted any more, and
+// by the removal at the end.
 func TestAnswerLost(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n, dir, lines := &aNode{facts: fine(), lost: true}, stateDir(t), &testkit.Buffer{}
-		stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-		<-time.After(time.Minute)
-		stop()
-		if labels, conditions := n.left(); labels != 1 || conditions != 1 {
-			t.Fatalf("%d labels and %d conditions were written; want one each", labels, conditions)
-		}
-		n.change(func(n *aNode) { n.facts, n.lost = nil, false })
-		defer run(t, n.keeper(dir, "0.1.0", lines).Run)()
-		<-time.After(2 * settle) // it waits as after a boot
-		if labels, conditions := n.left(); labels != 0 || conditions != 0 {
-			t.Errorf("%d labels and %d conditions are left", labels, conditions)
-		}
-	})
+	for name, end := range map[string]func(*aNode, *Keeper){
+		"switched off": func(n *aNode, _ *Keeper) { n.change(func(n *aNode) { n.off = true }) },
+		"the end":      func(_ *aNode, k *Keeper) { k.Remove(context.Background()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n, lines := &aNode{facts: fine(), off: true}, &testkit.Buffer{}
+			k := n.keeper(t.TempDir(), "0.1.0", lines)
+			defer run(t, k.Run)()
+			<-time.After(time.Minute)
+			n.change(func(n *aNode) { n.off, n.lost = false, true })
+			<-time.After(time.Minute)
+			if n.ready().Status == "" {
+				t.Fatalf("%s: nothing was applied", name)
+			}
+			n.change(func(n *aNode) { n.lost = false })
+			end(n, k)
+			<-time.After(2 * time.Minute)
+			synctest.Wait()
+			if labels := n.labels(); len(labels) > 0 || n.ready().Status != "" {
+				t.Errorf("%s: %v and %+v are left", name, labels, n.ready())
+			}
+		})
+	}
 }
 
 // TestForbidden: what the API server refuses is tried again in minutes, and then in hours.
 func TestForbidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n, lines := &aNode{facts: fine(), err: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}, &testkit.Buffer{}
-		defer run(t, n.keeper(stateDir(t), "0.1.0", lines).Run)()
+		n, lines := &aNode{facts: fine()}, &testkit.Buffer{}
+		n.refused = map[string]error{kubeapi.StatusManager: fmt.Errorf("%w: a policy", kubeapi.ErrForbidden)}
+		defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
 		want := ready(t, n)
-		want.between("the first hour", time.Hour, 3, 7, "", "")
+		want.between("the first hour", time.Hour, 3, 8, "", "")
 		want.between("a day", 24*time.Hour, 16, 48, "", "")
-		n.change(func(n *aNode) { n.err = nil })
+		n.change(func(n *aNode) { n.refused = nil })
 		want.between("it is granted", 90*time.Minute, 1, 30, v1.ConditionTrue, reasonActive)
 	})
 }
 
-// TestClear: without its option, what this program has written is removed, and what others have
-// written stays.
+// TestClearLater: a node that joins its cluster later loses what an earlier run has applied then.
+// Until then there is an attempt in a minute, which is no request.
+func TestClearLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		has := kubeapi.Node{Cores: map[string]int64{"a": 4000}}
+		n, lines := &aNode{has: has, applied: map[string]kubeapi.Node{kubeapi.CoresManager: has}, err: kubeapi.ErrNoClient}, &testkit.Buffer{}
+		k := n.keeper(t.TempDir(), "0.1.0", lines)
+		k.options.JustBooted = false
+		defer run(t, k.Run)()
+		ready(t, n).between("no cluster", time.Hour, 110, 130, "", "")
+		n.change(func(n *aNode) { n.err = nil })
+		ready(t, n).between("it has joined", 2*time.Minute, 2, 2, "", "")
+		if !n.has.IsEmpty() || lines.String() != "" {
+			t.Errorf("the Node has %+v, log %s", n.has, lines)
+		}
+	})
+}
+
+// TestClear: without an option, what an earlier run has applied is removed once, and not at once: a
+// cluster may boot. What others have written stays.
 func TestClear(t *testing.T) {
 	t.Parallel()
-	version := map[string]string{partition.VersionLabel: "0.1.0"}
-	ready := func() map[v1.NodeConditionType]v1.NodeCondition {
-		return map[v1.NodeConditionType]v1.NodeCondition{kubeapi.Ready: {Status: v1.ConditionTrue}}
-	}
-	const before = `{"version":3,"node":"1","conditions":{"SystemPartitionReady":{"status":"True"}}}`
-	another := strings.Replace(before, `"version":3`, `"version":2`, 1)
+	earlier := kubeapi.Node{Labels: map[string]string{partition.VersionLabel: "0.1.0"}, Ready: &v1.NodeCondition{Status: v1.ConditionTrue}}
+	cores := kubeapi.Node{Cores: map[string]int64{"a": 4000}}
+	all := kubeapi.Node{Labels: earlier.Labels, Ready: earlier.Ready, Cores: cores.Cores}
 	for name, test := range map[string]struct {
-		labels     map[string]string
-		has        map[v1.NodeConditionType]v1.NodeCondition
-		others     bool
-		err        error
-		before     string // the state file; none after a boot
-		labelsLeft int
-		sets       int
-		log        string
+		has     kubeapi.Node
+		applied map[string]kubeapi.Node
+		err     error
+		isLeft  bool
+		log     string
 	}{
-		"nothing":           {},
-		"all":               {labels: version, has: ready(), sets: 1, log: "no option asks for them any more"},
-		"a label of others": {labels: version, others: true, labelsLeft: 1},
-		"in the same boot":  {has: ready(), before: before, sets: 1, log: "no option asks for them any more"},
-		"of another version": {
-			labels: version, has: ready(), before: another, sets: 1, log: "no option asks for them any more",
-		},
-		"of another version, a label of others": {
-			labels: version, others: true, before: another, labelsLeft: 1, log: "is not known before the API server answers",
-		},
-		"no Node":                {err: kubeapi.ErrGone, before: before},
-		"no right, never had it": {err: kubeapi.ErrForbidden},
-		"no right any more":      {err: kubeapi.ErrForbidden, before: before, log: "remove them with kubectl"},
+		"nothing":   {},
+		"all":       {has: all, applied: map[string]kubeapi.Node{kubeapi.StatusManager: earlier, kubeapi.CoresManager: cores}},
+		"of others": {has: all, isLeft: true},
+		"no Node":   {err: kubeapi.ErrGone},
+		"no right":  {err: kubeapi.ErrForbidden, log: "what an earlier run may have written"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				n, dir, lines := &aNode{labels: test.labels, has: test.has, others: test.others, err: test.err}, stateDir(t), &testkit.Buffer{}
-				n.labels = maps.Clone(test.labels)
-				file := host.Below(dir).Path(node.WrittenFile)
-				if test.before != "" {
-					if err := os.WriteFile(file, []byte(test.before), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				stop := run(t, n.keeper(dir, "0.1.0", lines).Run)
-				if test.before != before { // it is not known that there is anything to remove
-					<-time.After(settle/2 - time.Second)
-					synctest.Wait()
-					if n.change(func(*aNode) {}) > 0 {
-						t.Error("it does not wait after a boot")
-					}
-					<-time.After(2 * settle)
-				}
-				<-time.After(5 * time.Second)
+				n, lines := &aNode{has: test.has, applied: maps.Clone(test.applied), err: test.err}, &testkit.Buffer{}
+				defer run(t, n.keeper(t.TempDir(), "0.1.0", lines).Run)()
+				<-time.After(settle/2 - time.Second)
 				synctest.Wait()
-				if sets := n.change(func(*aNode) {}); sets != 1+test.sets { // one to see what there is
-					t.Errorf("%d writes; want %d", sets, test.sets)
+				if n.change(func(*aNode) {}) > 0 {
+					t.Error("it does not wait after a boot")
 				}
-				if labels, conditions := n.left(); test.err == nil && (labels != test.labelsLeft || conditions > 0) {
-					t.Errorf("%d labels and %d conditions are left; want %d, 0", labels, conditions, test.labelsLeft)
+				<-time.After(2 * settle)
+				<-time.After(24 * time.Hour)
+				if sets := n.change(func(*aNode) {}); sets != 2 {
+					t.Errorf("%d requests; want one for each manager", sets)
+				}
+				if !n.has.IsEmpty() != test.isLeft {
+					t.Errorf("the Node has %+v", n.has)
 				}
 				if text := lines.String(); test.log == "" && text != "" || !strings.Contains(text, test.log) {
 					t.Errorf("log %s; want %q", text, test.log)
-				}
-				stop()
-				if w, err := node.ReadWritten(host.Below(dir)); err != nil || !w.IsEmpty() {
-					t.Errorf("%+v, %v; want that nothing is to be taken back without an option", w, err)
 				}
 			})
 		})

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"node-partition.io/node-partition/internal/cluster"
 )
@@ -16,8 +19,8 @@ import (
 func (m *monitor) newNodeStatus() *cluster.Keeper {
 	o := cluster.KeeperOptions{
 		API: m.api, Stopping: m.isStopping,
-		Version: m.options.Version, Boot: bootID(m.options.Node.Proc),
-		Node: m.options.Node, Log: m.log, Count: m.metrics.NodeStatusWritten,
+		Version: m.options.Version, Boot: bootID(m.options.Node.Proc), JustBooted: justBooted(),
+		Root: m.options.Node.Root, Log: m.log, Count: m.metrics.NodeStatusWritten,
 	}
 	if m.options.NodeStatus {
 		o.Facts = m.facts
@@ -34,6 +37,12 @@ func bootID(proc string) string {
 	return strings.TrimSpace(string(id))
 }
 
+// justBooted reports whether the node was booted in the last ten minutes.
+func justBooted() bool {
+	var info unix.Sysinfo_t
+	return unix.Sysinfo(&info) == nil && time.Duration(info.Uptime)*time.Second < 10*time.Minute
+}
+
 // record sends Events until ctx ends, if they are asked for.
 func (m *monitor) record(ctx context.Context) error {
 	if m.recorder == nil {
@@ -43,7 +52,7 @@ func (m *monitor) record(ctx context.Context) error {
 }
 
 // keepNodeStatus keeps what is asked for on the Node until ctx ends, and removes what an earlier
-// run has written besides.
+// run has applied besides.
 func (m *monitor) keepNodeStatus(ctx context.Context) error {
 	if !m.hasCluster() {
 		return nil
@@ -52,7 +61,7 @@ func (m *monitor) keepNodeStatus(ctx context.Context) error {
 }
 
 // leaveNode removes labels, condition and resources from the Node: there is not a partition of
-// ours any more. While the API server does not answer, it takes five seconds after the writes that
+// ours any more. While the API server does not answer, it takes ten seconds after the writes that
 // are under way, of fifteen seconds each. The metrics for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
 	m.listening.ended.Store(true)

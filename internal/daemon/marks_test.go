@@ -34,7 +34,7 @@ func within(t *testing.T, what string, done func() bool) {
 }
 
 // TestRunNodeStatus: with the flag the service keeps labels and condition on its Node, over its
-// end. Without the flag the next start removes them, and one without a kubeconfig sends nothing.
+// end. A start without a kubeconfig sends nothing.
 func TestRunNodeStatus(t *testing.T) {
 	t.Parallel()
 	section := fakenode.Valid("kube-system")
@@ -82,12 +82,6 @@ func TestRunNodeStatus(t *testing.T) {
 	})
 	if came := cluster.Came(); len(came) > 0 {
 		t.Errorf("%q without a kubeconfig", came)
-	}
-	during(func(*Options) {}, func(string) {
-		within(t, "the condition is removed", func() bool { return cluster.Condition(kubeapi.Ready) == nil })
-	})
-	if labels = cluster.Labels(); len(labels) != 1 {
-		t.Errorf("%v without the flag; want the kubelet's label alone", labels)
 	}
 }
 
@@ -169,9 +163,6 @@ func TestRemovePartitionsNodeStatus(t *testing.T) {
 		cluster := fakeapi.New(t, httptest.NewServer)
 		cluster.Kubeconfig(t, filepath.Join(n.Root, "/var/lib/kubelet/kubeconfig"))
 		cluster.SetNode("1", nil)
-		if err := os.MkdirAll(m.options.Node.Path(node.StateDir), 0o755); err != nil {
-			t.Fatal(err)
-		}
 		m.marks.Follow([]string{"telemetry"})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

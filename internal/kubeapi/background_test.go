@@ -107,7 +107,7 @@ func TestBackgroundSlowAnswer(t *testing.T) {
 			}
 			patched := make(chan error, 1)
 			go func() {
-				_, err := c.Background().PatchNode(t.Context(), "one", NodePatch{})
+				_, err := c.Background().LookAtNode(t.Context(), "one")
 				patched <- err
 			}()
 			<-patching

@@ -157,6 +157,14 @@ func (c *Client) forbiddenOrGone(ctx context.Context, p Pod, forbidden error) er
 	return err
 }
 
+// isOfAnother reports whether an object of the name has another UID than the patch, which cannot
+// be changed. If more is wrong with the patch, another cause may come first, and the error stays
+// what it is.
+func isOfAnother(err error) bool {
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return ok && cause.Field == "metadata.uid"
+}
+
 func (c *Client) patch(p Pod, patch statusPatch) *rest.Request {
 	return c.merge(patch).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status")
 }

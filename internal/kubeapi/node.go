@@ -3,14 +3,13 @@ package kubeapi
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"node-partition.io/node-partition/internal/partition"
@@ -22,198 +21,155 @@ const Ready v1.NodeConditionType = "SystemPartitionReady"
 // Labels returns the names of our labels of a node.
 func Labels() []string { return []string{partition.SectionLabel, partition.VersionLabel} }
 
-// Node is what a node has of ours, as the API server has it.
+// Node is what a node has of ours, or is to have.
 type Node struct {
-	// UID differs from the UID of a node of the same name that was deleted before.
-	UID string
-	// Labels holds those of our labels that this program has written last, by the API server's own
-	// record of the managers of fields.
+	// Labels holds labels by name.
 	Labels map[string]string
-	// Conditions holds our condition by its type.
-	Conditions map[v1.NodeConditionType]v1.NodeCondition
+	// Ready is the condition of that type, nil without one.
+	Ready *v1.NodeCondition
 	// Cores holds the capacity of the resources of workload types in thousandths of a CPU, by type.
 	Cores map[string]int64
-	// Ours lists the types in Cores whose value this program has written last.
-	Ours []string
 }
 
-// NodePatch lists labels by name, conditions by type, and resources of workload types in
-// thousandths of a CPU by type, which are to be on a node. A nil removes one.
-type NodePatch struct {
-	// UID is of the node that it is for; empty means whichever has the name.
-	UID        string
-	Labels     map[string]*string
-	Conditions map[v1.NodeConditionType]*v1.NodeCondition
-	Cores      map[string]*int64
+// IsEmpty reports whether a node has nothing of ours.
+func (n Node) IsEmpty() bool { return len(n.Labels) == 0 && n.Ready == nil && len(n.Cores) == 0 }
+
+// A manager owns the fields of a node that it has applied (metadata.managedFields). What it does
+// not apply again, the API server removes, unless another program has applied or changed it.
+const (
+	// StatusManager applies the labels and the condition.
+	StatusManager = Component
+	// CoresManager applies the resources of workload types.
+	CoresManager = Component + "-resources"
+)
+
+// LookAtNode returns what a node has of ours. It is a patch without content, which changes nothing:
+// a user who may write the status of a node may have no right to read it.
+func (c *Client) LookAtNode(ctx context.Context, node string) (Node, error) {
+	return c.patchNode(ctx, node, c.rest.Patch(types.MergePatchType).Body([]byte("{}")))
 }
 
-// PatchNode writes labels, conditions and resources of a node with one patch of nodes/status, and
-// returns what the node has of ours then. An empty patch changes nothing and is no write of the API
-// server. The error is ErrGone if there is no such node.
+// ApplyNode applies, as a manager, what a node is to have, and returns what it has of ours then
+// (server-side apply). Without force a value that another manager has changed is a conflict, which
+// names the manager (apierrors.IsConflict). The error is ErrGone if there is no such node.
 //
-// The API server takes labels with the status, too (nodeStatusStrategy resets only the spec,
-// pkg/registry/core/node, v1.37.0). So one right suffices. NodeRestriction allows a kubelet's user
-// to change the status of the node it runs on, and labels of it whose prefix is not below
-// kubernetes.io or k8s.io (admitNode and getForbiddenLabels, plugin/pkg/admission/noderestriction).
-// The kubelet keeps labels, conditions and capacity that it does not know. It copies capacity to
-// allocatable at its next write, which may come ten seconds later (MachineInfo,
-// pkg/kubelet/nodestatus/setters.go, v1.37.0). The patch has both, so that the scheduler need not
-// wait.
-func (c *Client) PatchNode(ctx context.Context, node string, p NodePatch) (Node, error) {
-	var object nodeObject
-	result, err := c.write(ctx, c.patchNode(node, p))
-	if err == nil {
-		err = decode(result, &object)
+// It is a patch of nodes/status. The API server takes labels with it, too (nodeStatusStrategy
+// resets only the spec, pkg/registry/core/node, v1.37.0). So one right suffices. NodeRestriction
+// allows a kubelet's user to change the status of the node it runs on, and labels of it whose
+// prefix is not below kubernetes.io or k8s.io (admitNode and getForbiddenLabels,
+// plugin/pkg/admission/noderestriction). The kubelet keeps labels, conditions and capacity that it
+// does not know. It copies capacity to allocatable at its next write, which may come ten seconds
+// later (MachineInfo, pkg/kubelet/nodestatus/setters.go, v1.37.0). The patch has both, so that the
+// scheduler need not wait.
+func (c *Client) ApplyNode(ctx context.Context, node, manager string, n Node, force bool) (Node, error) {
+	return c.patchNode(ctx, node, c.apply(node, manager, n, force))
+}
+
+// RemoveFromNode removes labels and resources of workload types from a node, whoever owns them.
+func (c *Client) RemoveFromNode(ctx context.Context, node string, labels, kinds []string) (Node, error) {
+	var patch struct {
+		Metadata struct {
+			Labels map[string]*string `json:"labels,omitempty"`
+		} `json:"metadata"`
+		Status struct {
+			Capacity    map[string]*string `json:"capacity,omitempty"`
+			Allocatable map[string]*string `json:"allocatable,omitempty"`
+		} `json:"status"`
 	}
-	if err != nil {
-		return Node{}, c.nodeFailed(node, err)
+	patch.Metadata.Labels, patch.Status.Capacity = map[string]*string{}, map[string]*string{}
+	for _, name := range labels {
+		patch.Metadata.Labels[name] = nil
 	}
-	return object.node(), nil
+	for _, kind := range kinds {
+		patch.Status.Capacity[partition.WorkloadResource(kind)] = nil
+	}
+	patch.Status.Allocatable = patch.Status.Capacity
+	return c.patchNode(ctx, node, c.merge(patch))
 }
 
 // NodeRights returns the error that prevents writing to a node, nil if there is none: resources,
 // and with status the labels and the condition Ready. It is a dry run with values, because an
 // admission policy may be about them.
 func (c *Client) NodeRights(ctx context.Context, node string, status bool) error {
-	var p NodePatch
+	manager, n := CoresManager, Node{}
 	if status {
-		version, section := "0", partition.SectionValue(strings.Repeat("0", 64))
-		p.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: &section}
-		p.Conditions = map[v1.NodeConditionType]*v1.NodeCondition{Ready: {
+		manager = StatusManager
+		n.Labels = map[string]string{
+			partition.VersionLabel: "0", partition.SectionLabel: partition.SectionValue(strings.Repeat("0", 64)),
+		}
+		n.Ready = &v1.NodeCondition{
 			Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
 			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-		}}
+		}
 	}
-	if _, err := c.do(ctx, c.patchNode(node, p).Param("dryRun", metav1.DryRunAll)); err != nil {
-		return c.nodeFailed(node, err)
-	}
-	return nil
+	_, err := c.patchNode(ctx, node, c.apply(node, manager, n, true).Param("dryRun", metav1.DryRunAll))
+	return err
 }
 
-// nodeFailed is failed for a patch of a node.
-func (c *Client) nodeFailed(node string, err error) error {
-	const what = "patch nodes/status"
-	//guard: a refusal of a value does not say that the Node is gone
-	if isOfAnother(err) {
-		return c.about(what, "node", node, fmt.Errorf("%w: %w", ErrGone, err))
-	}
-	return c.failed(what, "node", node, err)
-}
-
-// isOfAnother reports whether an object of the name has another UID than the patch, which cannot
-// be changed. If more is wrong with the patch, another cause may come first, and the error stays
-// what it is.
-func isOfAnother(err error) bool {
-	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-	return ok && cause.Field == "metadata.uid"
-}
-
-// nodePatch is a strategic merge patch of a node. Conditions are merged by their type. A null in
-// place of a map would remove what others have there, so that a part without content is left out.
-type nodePatch struct {
-	Metadata struct {
-		UID    string             `json:"uid,omitempty"`
-		Labels map[string]*string `json:"labels,omitempty"`
-	} `json:"metadata,omitzero"`
+// nodeStatus is a v1.Node as far as it is applied or read. A whole one has kilobytes of images.
+type nodeStatus struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels,omitempty"`
+	} `json:"metadata"`
 	Status struct {
-		Conditions  []any              `json:"conditions,omitempty"`
-		Capacity    map[string]*string `json:"capacity,omitempty"`
-		Allocatable map[string]*string `json:"allocatable,omitempty"`
+		Conditions  []v1.NodeCondition `json:"conditions,omitempty"`
+		Capacity    v1.ResourceList    `json:"capacity,omitempty"`
+		Allocatable v1.ResourceList    `json:"allocatable,omitempty"`
 	} `json:"status,omitzero"`
 }
 
-// removedCondition is an element of a strategic merge patch that deletes the element of that type.
-type removedCondition struct {
-	Type  v1.NodeConditionType `json:"type"`
-	Patch string               `json:"$patch"`
-}
-
-func (c *Client) patchNode(node string, p NodePatch) *rest.Request {
-	var patch nodePatch
-	//guard: capacity is written to the Node of the UID alone
-	patch.Metadata.UID = p.UID
-	patch.Metadata.Labels = p.Labels
-	for kind, condition := range p.Conditions {
-		if condition == nil {
-			patch.Status.Conditions = append(patch.Status.Conditions, removedCondition{kind, "delete"})
-		} else {
-			patch.Status.Conditions = append(patch.Status.Conditions, condition)
+func (c *Client) apply(node, manager string, n Node, force bool) *rest.Request {
+	object := nodeStatus{APIVersion: "v1", Kind: "Node"}
+	object.Metadata.Name, object.Metadata.Labels = node, n.Labels
+	if n.Ready != nil {
+		object.Status.Conditions = []v1.NodeCondition{*n.Ready}
+	}
+	if len(n.Cores) > 0 {
+		values := v1.ResourceList{}
+		for kind, value := range n.Cores {
+			values[v1.ResourceName(partition.WorkloadResource(kind))] = *resource.NewQuantity(value, resource.DecimalSI)
 		}
+		object.Status.Capacity, object.Status.Allocatable = values, values
 	}
-	values := map[string]*string{}
-	for kind, value := range p.Cores {
-		name := partition.WorkloadResource(kind)
-		values[name] = nil
-		if value != nil {
-			text := strconv.FormatInt(*value, 10)
-			values[name] = &text
-		}
+	data, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // it has texts, numbers and times
 	}
-	patch.Status.Capacity, patch.Status.Allocatable = values, values
-	return c.merge(patch).Resource("nodes").Name(node).SubResource("status")
+	request := c.rest.Patch(types.ApplyPatchType).Param("fieldManager", manager).Body(data)
+	if force {
+		request.Param("force", "true")
+	}
+	return request
 }
 
-// nodeObject is the part of a v1.Node that is read. A whole one has kilobytes of images.
-type nodeObject struct {
-	Metadata struct {
-		UID           string                      `json:"uid"`
-		Labels        map[string]string           `json:"labels"`
-		ManagedFields []metav1.ManagedFieldsEntry `json:"managedFields"`
-	} `json:"metadata"`
-	Status struct {
-		Conditions []v1.NodeCondition `json:"conditions"`
-		Capacity   v1.ResourceList    `json:"capacity"`
-	} `json:"status"`
-}
-
-func (o *nodeObject) node() Node {
-	n := Node{
-		UID: o.Metadata.UID, Labels: map[string]string{}, Cores: map[string]int64{},
-		Conditions: map[v1.NodeConditionType]v1.NodeCondition{},
+// patchNode sends a patch of the status of a node, and returns what the node has of ours then.
+func (c *Client) patchNode(ctx context.Context, node string, patch *rest.Request) (Node, error) {
+	var object nodeStatus
+	result, err := c.write(ctx, patch.Resource("nodes").Name(node).SubResource("status"))
+	if err == nil {
+		err = decode(result, &object)
 	}
-	for _, name := range Labels() {
-		//guard: labels that another program has written stay without the flag
-		if value, ok := o.Metadata.Labels[name]; ok && o.isOurs("metadata", "labels", name) {
+	if err != nil {
+		return Node{}, c.failed("patch nodes/status", "node", node, err)
+	}
+	n := Node{Labels: map[string]string{}, Cores: map[string]int64{}}
+	for name, value := range object.Metadata.Labels {
+		if slices.Contains(Labels(), name) {
 			n.Labels[name] = value
 		}
 	}
-	for _, condition := range o.Status.Conditions {
-		if condition.Type == Ready {
-			n.Conditions[condition.Type] = condition
+	for i := range object.Status.Conditions {
+		if object.Status.Conditions[i].Type == Ready {
+			n.Ready = &object.Status.Conditions[i]
 		}
 	}
-	for name, value := range o.Status.Capacity {
-		kind, ok := partition.WorkloadOf(string(name))
-		if !ok {
-			continue
-		}
-		n.Cores[kind] = value.Value()
-		if o.isOurs("status", "capacity", string(name)) {
-			n.Ours = append(n.Ours, kind)
+	for name, value := range object.Status.Capacity {
+		if kind, ok := partition.WorkloadOf(string(name)); ok {
+			n.Cores[kind] = value.Value()
 		}
 	}
-	return n
-}
-
-// isOurs reports whether this program has written a field last.
-func (o *nodeObject) isOurs(path ...string) bool {
-	return slices.ContainsFunc(o.Metadata.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == Component && entry.FieldsV1 != nil && hasField(entry.FieldsV1.GetRawBytes(), path...)
-	})
-}
-
-// hasField reports whether a set of managed fields has the field of that path
-// (sigs.k8s.io/structured-merge-diff/fieldpath: a field's key begins with "f:").
-func hasField(set []byte, path ...string) bool {
-	for _, name := range path {
-		var fields map[string]json.RawMessage
-		if json.Unmarshal(set, &fields) != nil {
-			return false
-		}
-		var ok bool
-		if set, ok = fields["f:"+name]; !ok {
-			return false
-		}
-	}
-	return true
+	return n, nil
 }

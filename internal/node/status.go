@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -40,11 +39,6 @@ func ReadStatus(
 	status.Trial, err = ReadTrial(n)
 	unread(err)
 	unread(n.NoCgroups())
-	written, err := ReadWritten(n)
-	if !errors.Is(err, os.ErrNotExist) {
-		unread(err)
-	}
-	status.NodeResource = written.Seen
 	for i := range config.Partitions {
 		p := &config.Partitions[i]
 		active, ok := readActive(n.Cgroups, p.Name)

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,13 +46,6 @@ func Facts(s *state.Status) []Fact {
 	}
 	if len(s.Partitions) == 0 {
 		add(Caution, "Partition", "none is active")
-	}
-	if len(s.NodeResource) > 0 {
-		list := make([]string, 0, len(s.NodeResource))
-		for _, one := range slices.Sorted(maps.Keys(s.NodeResource)) {
-			list = append(list, fmt.Sprintf("%s %d", partition.WorkloadResource(one), s.NodeResource[one]))
-		}
-		add(Good, "On the Node", "%s", strings.Join(list, ", "))
 	}
 	switch t := s.Trial; {
 	case t == nil:

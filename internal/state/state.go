@@ -22,9 +22,6 @@ type Status struct {
 	Trial *Trial `json:"trial,omitempty"`
 	// Service is "ready", or the reason why the service is not.
 	Service string `json:"service"`
-	// NodeResource holds the capacity of the resources of workload types on the Node, in
-	// thousandths of a CPU, by type, when the service last saw it. It is absent without any.
-	NodeResource map[string]int64 `json:"nodeResource,omitempty"`
 	// PodsUnknown is the reason why the pods are missing, as if the node had none: the container
 	// runtime does not answer. It is absent if they are known.
 	PodsUnknown string `json:"podsUnknown,omitempty"`

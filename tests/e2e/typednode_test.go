@@ -290,5 +290,5 @@ func (r *typedNode) admitted(t *testing.T) {
 // overwritten counts how often the monitor found a value of others on the Node in this boot.
 func overwritten(t *testing.T, n *lab.Node) string {
 	t.Helper()
-	return run(t, n, "journalctl -b -o cat --no-pager -u "+monitorUnit+" | grep -c 'was overwritten on the Node' || true")
+	return run(t, n, "journalctl -b -o cat --no-pager -u "+monitorUnit+" | grep -c 'has changed the resource of a workload type' || true")
 }

@@ -40,10 +40,8 @@ type Cluster struct {
 	Objects map[string]string
 	// Namespaces holds the namespaces by name.
 	Namespaces map[string]*v1.Namespace
-	// Conditions holds the conditions of all nodes by type.
-	Conditions map[v1.NodeConditionType]v1.NodeCondition
-	labels     map[string]label
-	node       nodeState
+	uid        types.UID // of the node; empty while there is none
+	fields     map[string]field
 }
 
 // PodStatusPatch is the body of a request to patch the status of a pod.
@@ -74,8 +72,7 @@ const (
 // New serves a cluster until the test ends. start is httptest.NewServer or httptest.NewTLSServer.
 func New(t *testing.T, start func(http.Handler) *httptest.Server) *Cluster {
 	t.Helper()
-	conditions := map[v1.NodeConditionType]v1.NodeCondition{}
-	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, Conditions: conditions, node: newNode("1")}
+	c := &Cluster{Answers: map[string]int{}, Hang: map[string]int{}, uid: "1", fields: map[string]field{}}
 	c.Pod = &v1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "dns", UID: UID, ResourceVersion: "7"},
@@ -166,7 +163,7 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(body, &c.Events[i])
 		object = &c.Events[i]
 	case line == PatchNode:
-		answer, object, err = c.patchNode(body, r.URL.Query().Get("dryRun") != "")
+		answer, object, err = c.patchNode(r, body)
 	}
 	if err != nil {
 		answer = http.StatusBadRequest
@@ -184,31 +181,9 @@ func status(code int) metav1.Status {
 			http.StatusForbidden:           metav1.StatusReasonForbidden, http.StatusNotFound: metav1.StatusReasonNotFound,
 			http.StatusUnauthorized:       metav1.StatusReasonUnauthorized,
 			http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+			http.StatusConflict:           metav1.StatusReasonConflict,
 		}[code],
 	}
-}
-
-// patchConditions merges conditions of a node by type, and removes those with a $patch.
-func (c *Cluster) patchConditions(body []byte) error {
-	var patch struct {
-		Status struct {
-			Conditions []struct {
-				v1.NodeCondition
-				Patch string `json:"$patch"`
-			} `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := json.Unmarshal(body, &patch); err != nil {
-		return err
-	}
-	for _, condition := range patch.Status.Conditions {
-		if condition.Patch == "delete" {
-			delete(c.Conditions, condition.Type)
-			continue
-		}
-		c.Conditions[condition.Type] = condition.NodeCondition
-	}
-	return nil
 }
 
 // Happened returns a copy of the events so far.
@@ -216,17 +191,6 @@ func (c *Cluster) Happened() []v1.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.Events)
-}
-
-// Condition returns the condition of a type, nil if the node has none.
-func (c *Cluster) Condition(kind v1.NodeConditionType) *v1.NodeCondition {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	condition, ok := c.Conditions[kind]
-	if !ok {
-		return nil
-	}
-	return &condition
 }
 
 // Answer makes the server answer a request with a status code, 0 for a success. Unlike a write to

@@ -64,7 +64,6 @@ func TestTable(t *testing.T) {
 	}
 	p.UsedBytes = 480 << 20
 	p.Types, p.CPUs, p.Exclusive, p.SwapBytes, p.LowBytes = []string{"infra", "management"}, "0-1,3", true, 3<<20, 64<<20
-	full.NodeResource = map[string]int64{"management": 4000, "infra": 2000}
 	full.Problem = "config.yaml: memoryLimit: x\nconfig.yaml: cpuset: y"
 	full.Outlived = []report.Outlived{{Slice: "kubepods-system-pod1.slice", Scope: "crio-2.scope"}}
 	full.Trial = &state.Trial{From: "/tmp/new.yaml", Until: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)}

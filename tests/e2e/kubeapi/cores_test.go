@@ -4,9 +4,11 @@ package kubeapi
 
 import (
 	"fmt"
-	"slices"
+	"maps"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,33 +52,45 @@ func (c *cluster) kubeletWrites(kind, value string) {
 	}
 }
 
-// setCores: the kubelet's user writes and removes resources of this node, and of no other. The
-// API server knows which of them are ours.
+// setCores: the kubelet's user applies resources of this node, and of no other. A value that the
+// kubelet has changed is a conflict. What is not applied any more goes.
 func setCores(c *cluster) {
-	made := c.node()
-	value := int64(4000)
-	set := func(uid string, cores map[string]*int64) kubeapi.Node {
-		c.t.Helper()
-		n, err := c.monitor.PatchNode(c.t.Context(), node, kubeapi.NodePatch{UID: uid, Cores: cores})
-		c.want(err, nil)
-		return n
+	c.node()
+	const value = 4000
+	apply := func(force bool, cores map[string]int64) (kubeapi.Node, error) {
+		return c.monitor.ApplyNode(c.t.Context(), node, kubeapi.CoresManager, kubeapi.Node{Cores: cores}, force)
 	}
-	uid := string(made.UID)
-	n := set(uid, map[string]*int64{"a": &value, "b": &value})
-	slices.Sort(n.Ours)
-	if n.UID != uid || n.Cores["a"] != value || !slices.Equal(n.Ours, []string{"a", "b"}) {
-		c.t.Errorf("%+v", n)
+	both := map[string]int64{"a": value, "b": value}
+	for range 2 { // the second time it is no conflict with our own value in another form
+		if n, err := apply(false, both); err != nil || !maps.Equal(n.Cores, both) {
+			c.t.Errorf("%+v, %v", n, err)
+		}
 	}
 	c.wantCores("a", "4k")
 	c.kubeletWrites("b", "0")
-	if again := set(uid, map[string]*int64{"a": &value}); !slices.Equal(again.Ours, []string{"a"}) || again.Cores["b"] != 0 {
-		c.t.Errorf("after the kubelet: %+v", again)
+	_, err := apply(false, both)
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) ||
+		!strings.Contains(err.Error(), "b.workload") || strings.Contains(err.Error(), "a.workload") {
+		c.t.Errorf("%v; want a conflict about b", err)
 	}
-	c.want(patched(c.monitor, node, kubeapi.NodePatch{UID: "another", Cores: map[string]*int64{"a": nil}}), kubeapi.ErrGone)
-	c.wantCores("a", "4k")
-	set(uid, map[string]*int64{"a": nil, "b": nil, "never": nil})
+	c.wantCores("b", "0")
+	if n, err := apply(true, both); err != nil || !maps.Equal(n.Cores, both) {
+		c.t.Errorf("%+v, %v", n, err)
+	}
+	if n, err := apply(false, map[string]int64{"b": value}); err != nil || n.Cores["b"] != value {
+		c.t.Errorf("%+v, %v", n, err)
+	}
 	c.wantCores("a", "")
+	c.wantCores("b", "4k")
+	c.kubeletWrites("b", "0") // it owns the resource
+	n, err := apply(false, nil)
+	if c.want(err, nil); n.Cores["b"] != 0 {
+		c.t.Errorf("%+v; want what the kubelet has written", n)
+	}
+	c.wantCores("b", "0")
+	_, err = c.monitor.RemoveFromNode(c.t.Context(), node, nil, []string{"b"})
+	c.want(err, nil)
 	c.wantCores("b", "")
 	c.other()
-	c.want(patched(c.monitor, "two", kubeapi.NodePatch{UID: uid, Cores: map[string]*int64{"a": &value}}), kubeapi.ErrForbidden)
+	c.want(applied(c.monitor, "two", kubeapi.Node{Cores: both}), kubeapi.ErrForbidden)
 }

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -60,50 +61,33 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 }
 
 // aNodeStatus returns labels, without one that is empty, and a condition.
-func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.NodePatch {
-	m := aCondition(status)
-	m.Labels = map[string]*string{partition.VersionLabel: &version, partition.SectionLabel: nil}
-	if section != "" {
-		m.Labels[partition.SectionLabel] = &section
-	}
-	return m
-}
-
-// aCondition returns the condition of readiness, or its removal if the status is empty.
-func aCondition(status v1.ConditionStatus) kubeapi.NodePatch {
-	c := &v1.NodeCondition{
+func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.Node {
+	n := kubeapi.Node{Labels: map[string]string{partition.VersionLabel: version}, Ready: &v1.NodeCondition{
 		Type: kubeapi.Ready, Status: status, Reason: "Reason", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	if section != "" {
+		n.Labels[partition.SectionLabel] = section
 	}
-	if status == "" {
-		c = nil
-	}
-	return kubeapi.NodePatch{Conditions: map[v1.NodeConditionType]*v1.NodeCondition{kubeapi.Ready: c}}
+	return n
 }
 
-// patched returns the error of a patch of a node.
-func patched(client *kubeapi.Client, of string, p kubeapi.NodePatch) error {
-	_, err := client.PatchNode(context.Background(), of, p)
+// applied returns the error of an application of labels and the condition.
+func applied(client *kubeapi.Client, of string, n kubeapi.Node) error {
+	_, err := client.ApplyNode(context.Background(), of, kubeapi.StatusManager, n, false)
 	return err
 }
 
-// noNodeStatus returns what removes labels and the condition of aNodeStatus.
-func noNodeStatus() kubeapi.NodePatch {
-	m := aCondition("")
-	m.Labels = map[string]*string{partition.VersionLabel: nil, partition.SectionLabel: nil}
-	return m
-}
-
-// nodeStatusWritten: the kubelet's user writes labels and the condition of its Node with one patch
-// of the status, and of no other Node. Writes of the kubelet keep them. The API server knows who
-// has written a label last.
+// nodeStatusWritten: the kubelet's user applies labels and the condition of its Node by its status,
+// and of no other Node. Writes of the kubelet keep them. What is not applied any more goes, unless
+// another program has written it. What another program has changed is a conflict.
 func nodeStatusWritten(c *cluster) {
 	c.node()
 	c.want(c.monitor.NodeRights(c.t.Context(), node, true), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
-	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
+	c.want(applied(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
 	want := map[string]string{partition.VersionLabel: "0.1.0", partition.SectionLabel: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -117,28 +101,30 @@ func nodeStatusWritten(c *cluster) {
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
-	c.want(patched(c.monitor, node, aNodeStatus("0.1.0", "", v1.ConditionFalse)), nil)
+	c.want(applied(c.monitor, node, aNodeStatus("0.1.0", "", v1.ConditionFalse)), nil)
 	delete(want, partition.SectionLabel)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
 	}
+	now, err := c.monitor.LookAtNode(c.t.Context(), node)
+	if c.want(err, nil); !maps.Equal(now.Labels, want) || now.Ready == nil || now.Ready.Reason != "Reason" {
+		c.t.Errorf("seen: %+v", now)
+	}
 	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-rollout"})
 	c.must(err)
-	now, err := c.monitor.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
-	_, version := now.Labels[partition.VersionLabel]
-	_, condition := now.Conditions[kubeapi.Ready]
-	if c.want(err, nil); len(now.Labels) != 1 || !version || !condition {
-		c.t.Errorf("ours are %v; want the version and the condition, and not what another has written", now)
+	err = applied(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue))
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !strings.Contains(err.Error(), "partition-rollout") {
+		c.t.Errorf("%v; want a conflict that names the other program", err)
 	}
-	left := noNodeStatus()
-	delete(left.Labels, partition.SectionLabel)
-	c.want(patched(c.monitor, node, left), nil)
+	c.want(applied(c.monitor, node, kubeapi.Node{}), nil)
 	if labels, condition := c.marked(); labels[partition.SectionLabel] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
-	c.want(patched(c.monitor, node, noNodeStatus()), nil)
-	c.want(patched(c.monitor, node, noNodeStatus()), nil)
+	_, err = c.monitor.ApplyNode(c.t.Context(), node, kubeapi.StatusManager, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue), true)
+	c.want(err, nil)
+	c.want(applied(c.monitor, node, kubeapi.Node{}), nil)
+	c.want(applied(c.monitor, node, kubeapi.Node{}), nil)
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v; want nothing", labels, condition)
 	}
@@ -154,10 +140,10 @@ func nodeStatusRights(c *cluster) {
 	c.node()
 	c.other()
 	m := aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)
-	c.want(patched(c.monitor, "two", m), kubeapi.ErrForbidden)
-	c.want(patched(c.monitor, "two", noNodeStatus()), kubeapi.ErrForbidden)
+	c.want(applied(c.monitor, "two", m), kubeapi.ErrForbidden)
+	c.want(applied(c.monitor, "two", kubeapi.Node{}), kubeapi.ErrForbidden)
+	c.want(applied(c.monitor, "none", m), kubeapi.ErrGone)
 	c.want(c.monitor.NodeRights(c.t.Context(), "two", true), kubeapi.ErrForbidden)
-	c.want(patched(c.monitor, "two", kubeapi.NodePatch{}), kubeapi.ErrForbidden)
 	restricted := []byte(`{"metadata":{"labels":{"node-restriction.kubernetes.io/pool":"x"}}}`)
 	if _, err := c.kubelet.CoreV1().Nodes().PatchStatus(c.t.Context(), node, restricted); err == nil {
 		c.t.Error("a label below kubernetes.io was written through the status")
@@ -179,12 +165,13 @@ func nodeStatusRights(c *cluster) {
 	}
 	grant("marks-write", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}})
 	c.eventually("the role counts", func(ctx context.Context) (bool, error) { return client.NodeRights(ctx, node, true) == nil, nil })
-	c.want(patched(client, node, m), nil)
-	own, err := client.PatchNode(c.t.Context(), node, kubeapi.NodePatch{})
-	if c.want(err, nil); len(own.Labels) != 2 {
-		c.t.Errorf("ours are %v; want both labels", own)
+	c.want(applied(client, node, m), nil)
+	now, err := client.LookAtNode(c.t.Context(), node)
+	if c.want(err, nil); len(now.Labels) != 2 {
+		c.t.Errorf("%v; want both labels", now)
 	}
-	c.want(patched(client, node, noNodeStatus()), nil)
+	c.want(applied(client, node, kubeapi.Node{}), nil)
+	c.want(applied(client, "none", m), kubeapi.ErrGone)
 }
 
 // refusal is a policy that refuses a value of a label.
