@@ -76,8 +76,9 @@ func (f *fields) send(ctx context.Context, c nodeClient, log *slog.Logger, want 
 		f.contested.Warn(log, err, "another program has changed the resource of a workload type on the Node, and it is written again")
 		n, err = c.apply(ctx, f.manager, want, true)
 	}
+	labels, kinds := left(n.Labels, f.last.Labels, want.Labels), left(n.Cores, f.last.Cores, want.Cores)
 	//guard: what another program owns, too, is removed with what it was for
-	if labels, kinds := left(n.Labels, f.last.Labels, want.Labels), left(n.Cores, f.last.Cores, want.Cores); err == nil && len(labels)+len(kinds) > 0 {
+	if err == nil && len(labels)+len(kinds) > 0 {
 		n, err = c.remove(ctx, labels, kinds)
 	}
 	//guard: a value that an admission policy takes back is a failure

@@ -49,7 +49,7 @@ type KeeperOptions struct {
 	// was booted minutes ago.
 	Boot       string
 	JustBooted bool
-	Log  *slog.Logger
+	Log        *slog.Logger
 	// Count is called after each attempt to write labels and the condition.
 	Count func(written bool)
 }
