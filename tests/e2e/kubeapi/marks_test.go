@@ -61,8 +61,8 @@ func (c *cluster) marked() (labels map[string]string, condition *v1.NodeConditio
 }
 
 // aNodeStatus returns labels, without one that is empty, and a condition.
-func aNodeStatus(version, section string, status v1.ConditionStatus) kubeapi.Node {
-	n := kubeapi.Node{Labels: map[string]string{partition.VersionLabel: version}, Ready: &v1.NodeCondition{
+func aNodeStatus(section string, status v1.ConditionStatus) kubeapi.Node {
+	n := kubeapi.Node{Labels: map[string]string{partition.VersionLabel: "0.1.0"}, Ready: &v1.NodeCondition{
 		Type: kubeapi.Ready, Status: status, Reason: "Reason", Message: "low.",
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
@@ -87,7 +87,7 @@ func nodeStatusWritten(c *cluster) {
 	if labels, condition := c.marked(); len(labels) > 0 || condition != nil {
 		c.t.Errorf("%v, %+v after a dry run", labels, condition)
 	}
-	c.want(applied(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)), nil)
+	c.want(applied(c.monitor, node, aNodeStatus("0123456789ab", v1.ConditionTrue)), nil)
 	want := map[string]string{partition.VersionLabel: "0.1.0", partition.SectionLabel: "0123456789ab"}
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil || condition.Status != v1.ConditionTrue {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -101,7 +101,7 @@ func nodeStatusWritten(c *cluster) {
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition == nil {
 		c.t.Errorf("%v, %+v after writes of the kubelet", labels, condition)
 	}
-	c.want(applied(c.monitor, node, aNodeStatus("0.1.0", "", v1.ConditionFalse)), nil)
+	c.want(applied(c.monitor, node, aNodeStatus("", v1.ConditionFalse)), nil)
 	delete(want, partition.SectionLabel)
 	if labels, condition := c.marked(); !maps.Equal(labels, want) || condition.Status != v1.ConditionFalse {
 		c.t.Errorf("%v, %+v; want %v", labels, condition, want)
@@ -113,7 +113,7 @@ func nodeStatusWritten(c *cluster) {
 	other := []byte(`{"metadata":{"labels":{"node-partition.io/section":"ba9876543210"}}}`)
 	_, err = c.admin.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, other, metav1.PatchOptions{FieldManager: "partition-rollout"})
 	c.must(err)
-	err = applied(c.monitor, node, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue))
+	err = applied(c.monitor, node, aNodeStatus("0123456789ab", v1.ConditionTrue))
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !strings.Contains(err.Error(), "partition-rollout") {
 		c.t.Errorf("%v; want a conflict that names the other program", err)
 	}
@@ -121,7 +121,7 @@ func nodeStatusWritten(c *cluster) {
 	if labels, condition := c.marked(); labels[partition.SectionLabel] != "ba9876543210" || len(labels) != 1 || condition != nil {
 		c.t.Errorf("%v, %+v; want the label of the other alone", labels, condition)
 	}
-	_, err = c.monitor.ApplyNode(c.t.Context(), node, kubeapi.StatusManager, aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue), true)
+	_, err = c.monitor.ApplyNode(c.t.Context(), node, kubeapi.StatusManager, aNodeStatus("0123456789ab", v1.ConditionTrue), true)
 	c.want(err, nil)
 	c.want(applied(c.monitor, node, kubeapi.Node{}), nil)
 	c.want(applied(c.monitor, node, kubeapi.Node{}), nil)
@@ -139,7 +139,7 @@ func nodeStatusWritten(c *cluster) {
 func nodeStatusRights(c *cluster) {
 	c.node()
 	c.other()
-	m := aNodeStatus("0.1.0", "0123456789ab", v1.ConditionTrue)
+	m := aNodeStatus("0123456789ab", v1.ConditionTrue)
 	c.want(applied(c.monitor, "two", m), kubeapi.ErrForbidden)
 	c.want(applied(c.monitor, "two", kubeapi.Node{}), kubeapi.ErrForbidden)
 	c.want(applied(c.monitor, "none", m), kubeapi.ErrGone)
