@@ -24,7 +24,7 @@ complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -a 'on off
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l eviction-protect -r -d '`PODS` that are never evicted: none, kubelet, or a list of static, node-critical, cluster-critical'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l eviction-cooldown -r -d '`DURATION` after an eviction in which the pods of the same controller are restarted and not evicted'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l kubeconfig -r -d 'kubeconfig `FILE` to report evictions to the API server with; auto is the kubelet\'s, with none pods are restarted instead'
-complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -a 'on off' -l events -r -d '`MODE`, on or off: Events about the partition on its pods and on the node, with the kubeconfig of --kubeconfig'
+complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -a 'on off' -l events -r -d '`MODE`, on or off: Events about the partition on the node, with the kubeconfig of --kubeconfig'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l node-status -d 'keep labels with the version and the section, and the condition SystemPartitionReady, of the node, with the same kubeconfig'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l web.config.file -r -d '`FILE` with TLS certificates and passwords for --listen'
 complete -c partition-monitor -n '__fish_seen_subcommand_from run' -f -l textfile -r -d '`FOLDER` of node_exporter\'s textfile collector to write metrics to'

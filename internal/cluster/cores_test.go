@@ -314,6 +314,31 @@ func TestTypeRemovedByAll(t *testing.T) {
 	}
 }
 
+// TestCPUsRestart: a restart in the same boot does not lower a value, and a boot does.
+func TestCPUsRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n, lines, dir := &aNode{}, &testkit.Buffer{}, fourCPUs(t)
+		_, stop := n.advertising(t, dir, lines, "a")
+		n.want(t, "at first", values{"a": 4000})
+		stop()
+		setOnline(t, dir, "0")
+		k := n.keeper(dir, "0.1.0", lines)
+		k.options.JustBooted = false
+		k.Follow([]string{"a"})
+		n.change(func(n *aNode) { n.err = unreachable() })
+		stop = run(t, k.Run)
+		<-time.After(time.Minute)
+		n.change(func(n *aNode) { n.err = nil })
+		<-time.After(2 * heartbeat)
+		n.want(t, "a restart", values{"a": 4000})
+		stop()
+		_, stop = n.advertising(t, dir, lines, "a")
+		defer stop()
+		n.want(t, "a boot", values{"a": 1000})
+	})
+}
+
 // TestCPUsUnknown: without the CPUs of the node nothing is applied, and nothing is removed.
 func TestCPUsUnknown(t *testing.T) {
 	t.Parallel()

@@ -32,10 +32,9 @@ type fields struct {
 	beat  time.Time     // the next application without a change
 	pause time.Duration // the mean time to beat
 
-	next      time.Time // the next attempt after one that has failed
-	retry     kubeapi.Retry
-	said      Saying // that an attempt has failed
-	contested Saying // that another program has changed a value
+	next  time.Time // the next attempt after one that has failed
+	retry kubeapi.Retry
+	said  Saying
 }
 
 // isDue reports whether want is to be applied now. The times of a condition make no difference.
@@ -73,7 +72,7 @@ func isOn(n, want kubeapi.Node) bool {
 func (f *fields) send(ctx context.Context, c nodeClient, log *slog.Logger, want kubeapi.Node) error {
 	n, err := c.apply(ctx, f.manager, want, f.manager == kubeapi.StatusManager)
 	if apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-		f.contested.Warn(log, err, "another program has changed the resource of a workload type on the Node, and it is written again")
+		log.Warn("another program has changed the resource of a workload type on the Node, and it is written again", "error", err)
 		n, err = c.apply(ctx, f.manager, want, true)
 	}
 	labels, kinds := left(n.Labels, f.last.Labels, want.Labels), left(n.Cores, f.last.Cores, want.Cores)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -26,7 +27,7 @@ const (
 	repair    = heartbeat * 2 / 3
 	// settle is the time for which a readiness that is not True has to last before it is written.
 	settle = time.Minute
-	// lastTimeout bounds the last write, and each of the two removals at the end.
+	// lastTimeout bounds the last write, and the removal at the end.
 	lastTimeout = 5 * time.Second
 	// patience is the time for which a Node may not exist before that is logged: its kubelet starts
 	// after this program.
@@ -82,7 +83,7 @@ type Keeper struct {
 	types  []string   // of follows
 	milli  int64      // the thousandths of a CPU that each type has
 	begin  time.Time  // of Run
-	looked bool       // the readiness that the Node had at the start is known
+	looked bool       // what the Node had at the start is known
 	// differs is the time since which the readiness differs from the last value; zero if it does not.
 	differs time.Time
 	status  fields // labels and the condition
@@ -99,7 +100,7 @@ type nodeClient interface {
 // NewKeeper returns a Keeper that writes nothing before Run.
 func NewKeeper(o KeeperOptions) *Keeper {
 	return &Keeper{
-		options: o, client: clientOf{o.API}, look: look, changed: make(chan struct{}, 1), looked: o.Facts == nil,
+		options: o, client: clientOf{o.API}, look: look, changed: make(chan struct{}, 1),
 		status: fields{manager: kubeapi.StatusManager, failed: statusFailed, interval: heartbeat, pause: heartbeat},
 		cores:  fields{manager: kubeapi.CoresManager, failed: coresFailed, interval: repair, pause: repair},
 	}
@@ -168,12 +169,12 @@ func (k *Keeper) follow(now time.Time) {
 	k.following.Lock()
 	defer k.following.Unlock()
 	if !slices.Equal(k.types, k.follows) {
-		k.types, k.cores.next = k.follows, time.Time{}
+		if k.types = k.follows; k.cores.retry == (kubeapi.Retry{}) {
+			k.cores.next = time.Time{} // it waits for no attempt that has failed
+		}
 	}
 	if k.again {
-		for _, f := range k.both() {
-			f.beat, f.pause = now, look // and again, less and less often: it may take its time
-		}
+		k.cores.beat, k.cores.pause = now, look // and again, less and less often: it may take its time
 	}
 	k.again = false
 }
@@ -245,36 +246,50 @@ func (k *Keeper) step(ctx context.Context, now time.Time) {
 	}
 	k.follow(now)
 	want := k.wantedStatus(now)
-	if !want.IsEmpty() && !k.looked {
-		k.lookFirst(ctx, now)
+	if !k.looked && !want.IsEmpty() {
+		k.lookFirst(ctx, &k.status, want, now)
 		want = k.wantedStatus(now)
 	}
-	if want.IsEmpty() || k.looked {
+	if k.looked || want.IsEmpty() {
 		k.keep(ctx, &k.status, want, now)
 	}
 	k.tried.Store(true)
+	//guard: a resource is not lowered by a restart
+	if !k.looked && len(k.types) > 0 && !k.options.JustBooted {
+		if k.lookFirst(ctx, &k.cores, want, now); !k.looked {
+			return
+		}
+	}
 	if want, ok := k.wantedCores(); ok {
 		k.keep(ctx, &k.cores, want, now)
 	}
 }
 
-// lookFirst reads the readiness that an earlier run of this boot has written. After a boot the Node
-// has the value of the former boot, which counts as none.
-func (k *Keeper) lookFirst(ctx context.Context, now time.Time) {
-	if now.Before(k.status.next) {
+// lookFirst reads what an earlier run of this boot has applied, before the first attempt for f:
+// the readiness, and the resources, which are not lowered. After a boot the Node has the values of
+// the former boot, which count as none.
+func (k *Keeper) lookFirst(ctx context.Context, f *fields, want kubeapi.Node, now time.Time) {
+	if now.Before(f.next) {
 		return
 	}
 	n, err := k.client.look(ctx)
-	if isNobody(err) || errors.Is(err, kubeapi.ErrUnreachable) {
-		k.complain(ctx, &k.status, err, now)
-		k.options.Count(false)
+	if isNobody(err) || errors.Is(err, kubeapi.ErrUnreachable) || errors.Is(err, kubeapi.ErrCredentials) {
+		if k.complain(ctx, f, err, now); f == &k.status {
+			k.options.Count(false)
+		}
 		return
 	}
 	k.looked = true // whatever else it is: it may be allowed to apply
 	//guard: after a boot the condition is written at once, whatever it is
 	if k.isOfBoot(n.Ready) {
+		maps.DeleteFunc(n.Labels, func(name, _ string) bool { _, ours := want.Labels[name]; return !ours })
 		k.status.last, k.status.known = kubeapi.Node{Labels: n.Labels, Ready: n.Ready}, true
 		k.status.beat = now.Add(settle + rand.N(settle))
+	}
+	for _, one := range k.types {
+		if !k.options.JustBooted {
+			k.milli = max(k.milli, n.Cores[one])
+		}
 	}
 }
 
@@ -346,21 +361,24 @@ func (k *Keeper) Remove(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ended = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+	defer cancel()
+	var removals sync.WaitGroup
 	for _, f := range k.both() {
 		if f.isRemoved() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
-		err := f.send(ctx, k.client, k.options.Log, kubeapi.Node{})
-		cancel()
-		switch {
-		case err == nil, isNobody(err):
-			f.applied(k.options.Log, kubeapi.Node{}, time.Now())
-		default:
-			k.options.Log.Warn(
-				"the labels, the condition or the resources of the Node could not be removed; remove them with kubectl",
-				"fields of", f.manager, "error", err,
-			)
-		}
+		removals.Go(func() {
+			switch err := f.send(ctx, k.client, k.options.Log, kubeapi.Node{}); {
+			case err == nil, isNobody(err):
+				f.applied(k.options.Log, kubeapi.Node{}, time.Now())
+			default:
+				k.options.Log.Warn(
+					"the labels, the condition or the resources of the Node could not be removed; remove them with kubectl",
+					"fields of", f.manager, "error", err,
+				)
+			}
+		})
 	}
+	removals.Wait()
 }

@@ -452,6 +452,7 @@ func TestClearLater(t *testing.T) {
 		k := n.keeper(t.TempDir(), "0.1.0", lines)
 		k.options.JustBooted = false
 		defer run(t, k.Run)()
+		ready(t, n).after("no cluster, at once", time.Second/2, 2, "", "")
 		ready(t, n).between("no cluster", time.Hour, 110, 130, "", "")
 		n.change(func(n *aNode) { n.err = nil })
 		ready(t, n).between("it has joined", 2*time.Minute, 2, 2, "", "")

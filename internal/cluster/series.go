@@ -54,6 +54,9 @@ func (t *table) add(f Occurrence, now time.Time) bool {
 		t.series[f] = s
 	}
 	if s.count == s.sent && s.due.Before(now) {
+		if now.Sub(s.due) > maxSeriesPause {
+			s.pause = 0
+		}
 		s.due = now
 	}
 	if s.count == 0 {

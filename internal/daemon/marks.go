@@ -61,7 +61,7 @@ func (m *monitor) keepNodeStatus(ctx context.Context) error {
 }
 
 // leaveNode removes labels, condition and resources from the Node: there is not a partition of
-// ours any more. While the API server does not answer, it takes ten seconds after the writes that
+// ours any more. While the API server does not answer, it takes five seconds after the writes that
 // are under way, of fifteen seconds each. The metrics for node_exporter go at the end.
 func (m *monitor) leaveNode(ctx context.Context) {
 	m.listening.ended.Store(true)

@@ -46,8 +46,10 @@ const (
 // LookAtNode returns what a node has of ours. It is a patch without content, which changes nothing:
 // a user who may write the status of a node may have no right to read it.
 func (c *Client) LookAtNode(ctx context.Context, node string) (Node, error) {
-	return c.patchNode(ctx, node, c.rest.Patch(types.MergePatchType).Body([]byte("{}")))
+	return c.patchNode(ctx, node, c.look())
 }
+
+func (c *Client) look() *rest.Request { return c.rest.Patch(types.MergePatchType).Body([]byte("{}")) }
 
 // ApplyNode applies, as a manager, what a node is to have, and returns what it has of ours then
 // (server-side apply). Without force a value that another manager has changed is a conflict, which
@@ -87,22 +89,23 @@ func (c *Client) RemoveFromNode(ctx context.Context, node string, labels, kinds 
 	return c.patchNode(ctx, node, c.merge(patch))
 }
 
-// NodeRights returns the error that prevents writing to a node, nil if there is none: resources,
-// and with status the labels and the condition Ready. It is a dry run with values, because an
-// admission policy may be about them.
+// NodeRights returns the error that prevents writing to the status of a node, nil if there is none.
+// With status it is a dry run with labels and the condition Ready, because an admission policy may
+// be about their values, and else one without content.
 func (c *Client) NodeRights(ctx context.Context, node string, status bool) error {
-	manager, n := CoresManager, Node{}
+	request := c.look()
 	if status {
-		manager = StatusManager
-		n.Labels = map[string]string{
-			partition.VersionLabel: "0", partition.SectionLabel: partition.SectionValue(strings.Repeat("0", 64)),
-		}
-		n.Ready = &v1.NodeCondition{
-			Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
-			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-		}
+		request = c.apply(node, StatusManager, Node{
+			Labels: map[string]string{
+				partition.VersionLabel: "0", partition.SectionLabel: partition.SectionValue(strings.Repeat("0", 64)),
+			},
+			Ready: &v1.NodeCondition{
+				Type: Ready, Status: v1.ConditionUnknown, Reason: "DryRun",
+				LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+			},
+		}, true)
 	}
-	_, err := c.patchNode(ctx, node, c.apply(node, manager, n, true).Param("dryRun", metav1.DryRunAll))
+	_, err := c.patchNode(ctx, node, request.Param("dryRun", metav1.DryRunAll))
 	return err
 }
 

@@ -78,7 +78,7 @@ func TestApplyNode(t *testing.T) {
 		!strings.Contains(got.body, "SystemPartitionReady") {
 		t.Errorf("request %+v; want a dry run with values", got)
 	}
-	if err := c.NodeRights(t.Context(), "node-1", false); err != nil || s.requests[4].body != begin+`}}` {
+	if err := c.NodeRights(t.Context(), "node-1", false); err != nil || s.requests[4].body != "{}" || !strings.Contains(s.requests[4].line, "dryRun=All") {
 		t.Errorf("%v, request %+v", err, s.requests[4])
 	}
 	for _, want := range []error{ErrForbidden, ErrGone, ErrUnreachable, nil} {

@@ -113,10 +113,10 @@ var Flags = []Flag{
 	},
 	{
 		Name:  FlagEvents,
-		Usage: "`MODE`, on or off: Events about the partition on its pods and on the node, with the kubeconfig of --" + FlagKubeconfig,
-		Text: "With `on`, the monitor records Events at the API server, with the kubeconfig of `--kubeconfig`: on a pod " +
-			"when the kernel kills its processes at the partition's limit, on the node when no pod can be evicted and when a " +
-			"configuration is refused. With `off`, it records none.",
+		Usage: "`MODE`, on or off: Events about the partition on the node, with the kubeconfig of --" + FlagKubeconfig,
+		Text: "With `on`, the monitor records Events at the API server, with the kubeconfig of `--kubeconfig`: on the " +
+			"node when the kernel kills at the partition's limit, when no pod can be evicted and when a configuration is " +
+			"refused. With `off`, it records none.",
 		Section: "EVENTS",
 	},
 	{

@@ -100,14 +100,28 @@ func (c *Cluster) Condition(kind v1.NodeConditionType) *v1.NodeCondition {
 	return nil
 }
 
-// patchNode answers a patch of the node's status: an application, or a patch without content. A dry
+// patchNode answers a patch of the node's status: an application, or the removal of fields. A dry
 // run changes nothing.
 func (c *Cluster) patchNode(r *http.Request, body []byte) (code int, answer any, err error) {
 	if c.uid == "" {
 		return http.StatusNotFound, status(http.StatusNotFound), nil
 	}
-	if r.Header.Get("Content-Type") != string(types.ApplyPatchType) || r.URL.Query().Get("dryRun") != "" {
+	if r.URL.Query().Get("dryRun") != "" {
 		return http.StatusOK, c.present(), nil
+	}
+	if r.Header.Get("Content-Type") != string(types.ApplyPatchType) {
+		var patch struct {
+			Metadata struct{ Labels map[string]any }
+			Status   struct{ Capacity map[string]any }
+		}
+		err := json.Unmarshal(body, &patch)
+		for name := range patch.Metadata.Labels {
+			delete(c.fields, labelField+name)
+		}
+		for name := range patch.Status.Capacity {
+			delete(c.fields, capacityField+name)
+		}
+		return http.StatusOK, c.present(), err
 	}
 	var applied v1.Node
 	if err := json.Unmarshal(body, &applied); err != nil {
