@@ -94,8 +94,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.mu.Lock()
 			lost := r.table.drop(next, time.Now())
 			r.mu.Unlock()
-			r.count(Dropped, lost)
 			r.said.Warn(r.log, err, "an event could not be created; the journal and the metrics have the same", "reason", next.fault.Reason)
+			r.count(Dropped, lost) // after the line: who waits for it finds the cause in the log
 		default:
 			r.said.Warn(r.log, err, "events wait for the API server, trying again")
 			select {

@@ -21,7 +21,7 @@ const (
 	coresFailed  = "the resources of workload types could not be written, trying again"
 )
 
-// fields is what one manager applies to the Node.
+// fields holds what one manager of fields applies to the Node, and when it does so again.
 type fields struct {
 	manager  string        // of kubeapi
 	failed   string        // is logged when an attempt has failed
@@ -43,7 +43,7 @@ func (f *fields) isDue(want kubeapi.Node, now time.Time) bool {
 	//guard: nothing is tried each second while the API server is away
 	case now.Before(f.next):
 		return false
-	case !f.known, !isOn(f.last, want), !isOn(want, f.last):
+	case !f.known, !equal(f.last, want):
 		return true
 	}
 	return !want.IsEmpty() && !now.Before(f.beat)
@@ -52,19 +52,20 @@ func (f *fields) isDue(want kubeapi.Node, now time.Time) bool {
 // isRemoved reports whether the Node has nothing of them.
 func (f *fields) isRemoved() bool { return f.known && f.last.IsEmpty() }
 
-// isOn reports whether a Node has what is wanted.
-func isOn(n, want kubeapi.Node) bool {
-	for name, value := range want.Labels {
-		if has, ok := n.Labels[name]; !ok || has != value {
+// equal reports whether two Nodes differ at most in the times of the condition.
+func equal(a, b kubeapi.Node) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Cores, b.Cores) &&
+		(a.Ready == nil) == (b.Ready == nil) && (a.Ready == nil || same(*a.Ready, *b.Ready))
+}
+
+// has reports whether a Node has these resources.
+func has(n kubeapi.Node, cores map[string]int64) bool {
+	for kind, want := range cores {
+		if value, ok := n.Cores[kind]; !ok || value != want {
 			return false
 		}
 	}
-	for kind, value := range want.Cores {
-		if has, ok := n.Cores[kind]; !ok || has != value {
-			return false
-		}
-	}
-	return want.Ready == nil || n.Ready != nil && same(*n.Ready, *want.Ready)
+	return true
 }
 
 // send applies want. A value that another program has changed is overwritten. For a resource the
@@ -81,7 +82,7 @@ func (f *fields) send(ctx context.Context, c nodeClient, log *slog.Logger, want 
 		n, err = c.remove(ctx, labels, kinds)
 	}
 	//guard: a value that an admission policy takes back is a failure
-	if err == nil && !isOn(n, kubeapi.Node{Cores: want.Cores}) {
+	if err == nil && !has(n, want.Cores) {
 		err = errNotKept
 	}
 	return err
@@ -89,10 +90,10 @@ func (f *fields) send(ctx context.Context, c nodeClient, log *slog.Logger, want 
 
 // left returns what a Node has of what was applied last and is not wanted any more: a kubelet that
 // sets a resource to zero owns it, and so does the controller of a rollout that writes a label.
-func left[V any](has, last, want map[string]V) []string {
+func left[V any](on, last, want map[string]V) []string {
 	var names []string
 	for name := range last {
-		_, is := has[name]
+		_, is := on[name]
 		if _, stays := want[name]; is && !stays {
 			names = append(names, name)
 		}

@@ -386,8 +386,9 @@ func TestAway(t *testing.T) {
 		defer run(t, k.Run)()
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if n.change(func(*aNode) {}); n.looks < 5 || n.looks > 30 || lines.String() != "" || !k.Tried() {
-			t.Errorf("%d requests, tried %t, log %s", n.looks, k.Tried(), lines)
+		looks := 0
+		if n.change(func(n *aNode) { looks = n.looks }); looks < 5 || looks > 30 || lines.String() != "" || !k.Tried() {
+			t.Errorf("%d requests, tried %t, log %s", looks, k.Tried(), lines)
 		}
 		<-time.After(2 * time.Minute)
 		if text := lines.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, statusFailed) {

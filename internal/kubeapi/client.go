@@ -165,11 +165,15 @@ func (c *Client) Files() []string { return c.files }
 
 // merge returns a strategic merge patch.
 func (c *Client) merge(patch any) *rest.Request {
+	return c.patchOf(types.StrategicMergePatchType, patch)
+}
+
+func (c *Client) patchOf(kind types.PatchType, patch any) *rest.Request {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		panic(err) // it has texts, numbers and times
 	}
-	return c.rest.Patch(types.StrategicMergePatchType).Body(data)
+	return c.rest.Patch(kind).Body(data)
 }
 
 // get makes a request by do, and decodes the JSON of its answer.

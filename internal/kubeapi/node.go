@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -49,11 +48,12 @@ func (c *Client) LookAtNode(ctx context.Context, node string) (Node, error) {
 	return c.patchNode(ctx, node, c.look())
 }
 
-func (c *Client) look() *rest.Request { return c.rest.Patch(types.MergePatchType).Body([]byte("{}")) }
+func (c *Client) look() *rest.Request { return c.patchOf(types.MergePatchType, struct{}{}) }
 
 // ApplyNode applies, as a manager, what a node is to have, and returns what it has of ours then
 // (server-side apply). Without force a value that another manager has changed is a conflict, which
-// names the manager (apierrors.IsConflict). The error is ErrGone if there is no such node.
+// names the manager (metav1.CauseTypeFieldManagerConflict). The error is ErrGone if there is no
+// such node.
 //
 // It is a patch of nodes/status. The API server takes labels with it, too (nodeStatusStrategy
 // resets only the spec, pkg/registry/core/node, v1.37.0). So one right suffices. NodeRestriction
@@ -137,11 +137,7 @@ func (c *Client) apply(node, manager string, n Node, force bool) *rest.Request {
 		}
 		object.Status.Capacity, object.Status.Allocatable = values, values
 	}
-	data, err := json.Marshal(object)
-	if err != nil {
-		panic(err) // it has texts, numbers and times
-	}
-	request := c.rest.Patch(types.ApplyPatchType).Param("fieldManager", manager).Body(data)
+	request := c.patchOf(types.ApplyPatchType, object).Param("fieldManager", manager)
 	if force {
 		request.Param("force", "true")
 	}
