@@ -5,13 +5,8 @@ import (
 	"time"
 )
 
-const (
-	// lendInterval is the time between two looks at the node, which come with a reading of
-	// memory.stat: a second, less what a poll may come early.
-	lendInterval = statInterval - early
-	// lendPatience is the time for which a node that is not known leaves what it has lent.
-	lendPatience = 30 * time.Second
-)
+// lendPatience is the time for which a node that is not known leaves what it has lent.
+const lendPatience = 30 * time.Second
 
 // Spare is the memory of a node that nobody needs, in bytes.
 type Spare struct {
@@ -54,7 +49,7 @@ func (m *Manager) lend(s *Situation) {
 	}
 	switch {
 	//guard: the node is read once a second
-	case s.Now.Sub(l.at) < lendInterval:
+	case s.Now.Sub(l.at) < statAge: // with memory.stat
 		s.Lent = l.lent(c)
 		return
 	//guard: nothing is read for a partition that needs no more than its limit

@@ -11,9 +11,9 @@ import (
 // available memory depends on it.
 const statInterval = time.Second
 
-// early is the time by which a poll may come before the end of statInterval: polls come at
-// multiples of an interval.
-const early = statInterval / 4
+// statAge is the age from which memory.stat is read again far from the limit. Polls come at
+// multiples of an interval, and one may come a little before the end of statInterval.
+const statAge = statInterval * 3 / 4
 
 // watch reads the memory of the partition, and waits until it may have changed. All methods but
 // wake belong to the goroutine in Run.
@@ -91,10 +91,10 @@ func far(c Settings, available uint64) bool {
 // near returns the available memory in bytes at which a threshold is near.
 func (c Settings) near() uint64 { return 2*c.Nearest() + c.MinimumReclaim }
 
-// statDue reports whether memory.stat is read again far from the threshold, after statInterval.
+// statDue reports whether memory.stat is read again far from the threshold.
 func (w *watch) statDue(now time.Time) bool {
 	//guard: a poll that comes a little early reads memory.stat
-	return now.Sub(w.statAt) >= statInterval-early
+	return now.Sub(w.statAt) >= statAge
 }
 
 // grown returns the growth since the last poll in bytes per second, 0 if there is none.
